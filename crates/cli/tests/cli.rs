@@ -382,6 +382,19 @@ fn an_interrupt_cancels_the_query() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
+    // Until it handles the signal, which would otherwise kill it.
+    let of_child = format!("/proc/{}/status", child.id());
+    let begun = std::time::Instant::now();
+    while let Ok(status) = std::fs::read_to_string(&of_child) {
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        if caught.is_none_or(|mask| mask & 2 != 0) {
+            break;
+        }
+        assert!(begun.elapsed().as_secs() < 60, "it handles no interrupts");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // Until the query runs.
     std::thread::sleep(std::time::Duration::from_millis(700));
     let asked = std::time::Instant::now();
     let kill = Command::new("kill")

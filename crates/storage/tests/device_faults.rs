@@ -304,13 +304,18 @@ async fn another_request_costs_a_latency_unless_the_gap_is_cheaper() {
 async fn keeps_the_bandwidth_on_the_real_clock() {
     let (device, file) = throttled(Duration::ZERO).await;
     let before = std::time::Instant::now();
+    let mut each = Vec::new();
     for _ in 0..200 {
+        let asked = std::time::Instant::now();
         device.read(&file, &[0..1_000_000]).await.unwrap();
+        each.push(asked.elapsed());
     }
     // Never faster, except by the slack of 3 ms. How much slower depends on the machine's other
     // load.
     let took = before.elapsed();
     println!("200 MB at 200 MB/s took {took:?}");
     assert!(took > Duration::from_millis(990), "{took:?}");
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    // A pause of the machine is in few of them.
+    each.sort_unstable();
+    assert!(each[100] < Duration::from_millis(10), "{each:?}");
 }

@@ -147,7 +147,6 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     };
     read().await;
     let memory = setup.shared.memory();
-    memory.keep_time();
     let operator = Operator::spilling(memory);
     let ended = operator.ended();
     assert!(operator.asks(2 << 20));
@@ -166,6 +165,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
     read().await;
     operator.gives(3 << 19);
     assert!(!ended(), "it can spill");
+    memory.keep_time();
     // The memory that it gave back stays reserved for it for a moment, and counts until then.
     let begun = Instant::now();
     while !operator.asks(1 << 16) {
@@ -202,11 +202,13 @@ async fn only_a_scan_whose_chunk_can_never_fit_fails() {
         let (setup, faulty) = setup(4 << 20, Vec::new()).await;
         let pool = pool(&setup, policy, StorageModel::Dsm, None);
         let view = pool.table(&setup.files).unwrap();
-        // Reads are slow, so that both scans are half done when the limit falls.
-        faulty.add(Rule::new(
-            When::Always,
-            Fault::Stall(Duration::from_millis(20)),
-        ));
+        // Six reads end. The others are held until the limit has fallen; each scan needs twelve.
+        faulty.add(Rule {
+            when: When::Always,
+            fault: Fault::Stall(Duration::from_millis(1)),
+            times: 6,
+        });
+        faulty.add(Rule::new(When::Always, Fault::Held));
         let large = start(&pool, &view, all(), &["k", "v"], 2);
         let small = start(&pool, &view, all(), &["s"], 1);
         let waiting: Vec<_> = (0..2)
@@ -219,9 +221,12 @@ async fn only_a_scan_whose_chunk_can_never_fit_fails() {
             }
             Ok::<u64, StorageError>(rows)
         });
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        while faulty.struck() <= 6 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let memory = setup.shared.memory();
         memory.set_limit(largest_chunk(&setup) * 2 / 3);
+        faulty.heal();
         for task in waiting {
             let error = task.await.unwrap().unwrap_err();
             let text = error.to_string();
@@ -234,7 +239,6 @@ async fn only_a_scan_whose_chunk_can_never_fit_fails() {
         }
         assert_eq!(other.await.unwrap().unwrap(), ROWS as u64, "{policy:?}");
         drop(large);
-        faulty.heal();
         memory.set_limit(4 << 20);
         let again = start(&pool, &view, all(), &["k", "v"], 1);
         assert_eq!(consume(again, Duration::ZERO).await.unwrap().0, SUM);

@@ -3,7 +3,8 @@
 //! A build first reads and sorts all rows, then writes their entries. It only counts;
 //! [`Engine::index_builds`](crate::Engine::index_builds) shows the counts.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// An index that is being built.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,20 +44,23 @@ impl Progress {
     pub(crate) fn add_read(&self, rows: usize, entries: usize) {
         // Entries are added first, so that the entry of every row that counts as read is counted.
         self.entries.fetch_add(entries as u64, Relaxed);
-        self.rows_read.fetch_add(rows as u64, Relaxed);
+        self.rows_read.fetch_add(rows as u64, Release);
     }
 
     pub(crate) fn add_written(&self, entries: usize) {
-        self.entries_written.fetch_add(entries as u64, Relaxed);
+        self.entries_written.fetch_add(entries as u64, Release);
     }
 
     pub(crate) fn of(&self, name: &str) -> IndexBuild {
+        // What is counted last is read first, so that no count is ahead of an earlier one.
+        let entries_written = self.entries_written.load(Acquire);
+        let rows_read = self.rows_read.load(Acquire);
         IndexBuild {
             name: name.to_owned(),
             rows: self.rows.load(Relaxed),
-            rows_read: self.rows_read.load(Relaxed),
+            rows_read,
             entries: self.entries.load(Relaxed),
-            entries_written: self.entries_written.load(Relaxed),
+            entries_written,
         }
     }
 }

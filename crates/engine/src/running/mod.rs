@@ -459,7 +459,7 @@ mod tests {
         concat_batches(&schema(), &batches).unwrap()
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn large_batches_are_taken_in_turns() {
         let large = || futures::stream::iter([Ok(large_batch()), Ok(batch(0))]);
         let (mut first, _) = running(vec![large()], RuntimeEnvBuilder::new());
@@ -488,7 +488,7 @@ mod tests {
         assert!(waits.await.unwrap().is_some());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn where_memory_is_short_large_batches_wait_on_disk() {
         let pool = Arc::new(GreedyMemoryPool::new(8 << 20));
         let builder = RuntimeEnvBuilder::new().with_memory_pool(pool);

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::{Engine, EngineConfig};
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_client_with_a_waiting_batch_is_silent_until_it_takes_it() {
         let engine = Engine::new(EngineConfig::default()).unwrap();
         let session = engine.session().context().runtime_env();

@@ -390,6 +390,8 @@ mod tests {
         let queue = TaskQueue::new(1, 2, None);
         let [before, long, after] = [0; 3].map(|_| queue.begin());
         let waker = Waker::noop();
+        // However long this thread is interrupted.
+        let later = Instant::now() + Duration::from_secs(3_600);
         // A task of the query runs and ends, and the long query asks during and after it.
         let gives_way = |query: &QueryTasks| {
             let task = TaskId(queue.number());
@@ -397,19 +399,20 @@ mod tests {
             let during = queue.inner.lock().protects_short(Some(long.id));
             queue.leave(query.id, task, Duration::ZERO, false);
             let mut inner = queue.inner.lock();
-            // However long this thread was interrupted.
             let (_, at) = inner.served_short.as_mut().unwrap();
-            *at = Instant::now() + PROTECTED_AFTER;
+            *at = later;
             (during, inner.protects_short(Some(long.id)))
         };
         assert_eq!(gives_way(&long), (false, false), "its own beginning");
         assert_eq!(gives_way(&before), (true, false), "what it follows");
         assert_eq!(gives_way(&after), (true, true));
         assert!(queue.gives_way());
-        queue.inner.lock().others_until = Some(Instant::now() + FAIR_FOR);
+        queue.inner.lock().others_until = Some(later);
         assert!(!queue.gives_way(), "other programs would have the rest");
-        std::thread::sleep(2 * PROTECTED_AFTER);
-        assert!(!queue.inner.lock().protects_short(None), "long ago");
+        let mut inner = queue.inner.lock();
+        let (_, at) = inner.served_short.as_mut().unwrap();
+        *at = Instant::now().checked_sub(2 * PROTECTED_AFTER).unwrap();
+        assert!(!inner.protects_short(None), "long ago");
     }
 
     #[tokio::test]

@@ -247,9 +247,10 @@ mod tests {
             tokio::task::yield_now().await;
         }
         task.abort();
+        let before = done.load(Ordering::SeqCst);
         assert!(task.await.unwrap_err().is_cancelled());
-        let done = done.load(Ordering::SeqCst);
-        assert!(done < 100, "{done} rows");
+        let after = done.load(Ordering::SeqCst) - before;
+        assert!(after < 80, "{after} rows");
     }
 
     #[test]

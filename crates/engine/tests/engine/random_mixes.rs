@@ -314,7 +314,7 @@ async fn run(config: EngineConfig, mix: Mix, seed: u64) -> Ends {
         }
         world.device.heal();
         // Reads that a query left behind may still fail or stall.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        common::loads_end(session.engine()).await;
         // Failures left no wrong state behind.
         for sql in &world.texts {
             if let Ok(expected) = world.plain.answer(sql).await {

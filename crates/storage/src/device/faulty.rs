@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use object_store::path::Path;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::{Device, FileVersion, Meter};
 use crate::StorageError;
@@ -45,6 +46,8 @@ pub enum Fault {
     Stall(Duration),
     /// It never ends.
     Hang,
+    /// It waits until the device is healed, and then succeeds.
+    Held,
     /// It ends as if the file had been replaced.
     Replaced,
     /// It ends as if the file did not exist.
@@ -92,6 +95,8 @@ pub struct Faulty {
     inner: Arc<dyn Device>,
     name: String,
     plan: Mutex<Plan>,
+    /// Changes whenever the device is healed.
+    healed: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -113,6 +118,7 @@ impl Faulty {
                 reads: 0,
                 struck: 0,
             }),
+            healed: watch::Sender::new(()),
         }
     }
 
@@ -121,9 +127,12 @@ impl Faulty {
         self.plan.lock().rules.push(rule);
     }
 
-    /// Removes all rules, so that the device works from now on.
+    /// Removes all rules, so that the device works from now on, and lets held reads go on.
     pub fn heal(&self) {
-        self.plan.lock().rules.clear();
+        let mut plan = self.plan.lock();
+        plan.rules.clear();
+        // Every held read has subscribed under the same lock.
+        self.healed.send_replace(());
     }
 
     /// The number of reads so far.
@@ -186,7 +195,10 @@ impl Device for Faulty {
         file: &FileVersion,
         ranges: &[Range<u64>],
     ) -> Result<Vec<Bytes>, StorageError> {
-        let fault = self.plan.lock().strike(file, ranges);
+        let (fault, mut healed) = {
+            let mut plan = self.plan.lock();
+            (plan.strike(file, ranges), self.healed.subscribe())
+        };
         let range = ranges.first().cloned().unwrap_or_default();
         let name = self.name_of(file);
         match fault {
@@ -209,6 +221,7 @@ impl Device for Faulty {
             }
             Some(Fault::Stall(time)) => tokio::time::sleep(time).await,
             Some(Fault::Hang) => futures::future::pending().await,
+            Some(Fault::Held) => drop(healed.changed().await),
             Some(Fault::Replaced) => return Err(StorageError::Replaced { file: name }),
             Some(Fault::NotFound) => return Err(StorageError::NotFound { file: name }),
             Some(Fault::FlipBit(at, bit)) => {
@@ -295,5 +308,11 @@ mod tests {
         let hung = device.read(&file, &wanted);
         let end = tokio::time::timeout(Duration::from_hours(1), hung).await;
         assert!(end.is_err());
+        device.heal();
+        device.add(Rule::new(When::Always, Fault::Held));
+        let mut held = device.read(&file, &wanted);
+        assert!(futures::poll!(&mut held).is_pending());
+        device.heal();
+        assert_eq!(held.await.unwrap()[0][5], 0);
     }
 }

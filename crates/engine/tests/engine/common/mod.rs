@@ -87,6 +87,21 @@ pub async fn memory_comes_back(session: &Session) {
     come.await.expect("all memory came back");
 }
 
+/// Waits until no chunk is loading: a load that a query left behind fails whoever joins it.
+pub async fn loads_end(engine: &Engine) {
+    let end = async {
+        let loads = |pool: &coscan::PoolSnapshot| {
+            let mut chunks = pool.chunks.iter();
+            chunks.any(|chunk| !chunk.loading.is_empty())
+        };
+        while engine.snapshots().iter().any(loads) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let end = tokio::time::timeout(Duration::from_secs(60), end);
+    end.await.expect("all loads ended");
+}
+
 /// The rows of a query of plain DataFusion, each as text, sorted.
 pub async fn plain_rows(context: &SessionContext, sql: &str) -> Vec<String> {
     let mut rows = plain_rows_in_order(context, sql).await;

@@ -154,6 +154,7 @@ async fn errors_and_short_reads_fail_the_queries_that_need_the_bytes() {
             assert!(world.device.struck() > 0, "{about}");
             world.ended().await;
             world.device.heal();
+            common::loads_end(world.session.engine()).await;
             let all = rows(&world.session, STRUCK).await;
             assert_eq!(all, [format!("{}|0", 2 * ROWS)], "{about}");
         }
@@ -163,7 +164,7 @@ async fn errors_and_short_reads_fail_the_queries_that_need_the_bytes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stall_delays_the_queries_that_need_the_bytes() {
     let world = World::new(Policy::Relevance, StorageModel::Dsm).await;
-    world.strike(Fault::Stall(Duration::from_secs(2)), 1);
+    world.strike(Fault::Held, 1);
     let late = world.session.sql(STRUCK).await.expect("planned");
     let mut late = std::pin::pin!(collect(late));
     tokio::select! {
@@ -176,6 +177,7 @@ async fn a_stall_delays_the_queries_that_need_the_bytes() {
             world.spared().await;
         } => {}
     }
+    world.device.heal();
     assert_eq!(late.await.expect("rows"), [format!("{}|0", 2 * ROWS)]);
 }
 
@@ -242,6 +244,6 @@ async fn a_store_that_does_not_answer_is_given_up_by_name() {
     );
     slow(Duration::ZERO);
     // Reads that began earlier may still be running, and fail every query that joins them.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    common::loads_end(&engine).await;
     assert_eq!(rows(&session, sql).await, [format!("{ROWS}")]);
 }

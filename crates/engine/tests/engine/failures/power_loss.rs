@@ -371,6 +371,7 @@ async fn a_child_that_works_until_it_is_killed() {
     };
     let folder = PathBuf::from(folder);
     let table = folder.join("t").join("");
+    fs::write(works(&folder, std::process::id()), "").unwrap();
     loop {
         let session = common::session(common::config(), &[("t", &table)]).await;
         for statement in [
@@ -406,6 +407,11 @@ fn child(folder: &Path) -> Child {
         .unwrap()
 }
 
+/// The file that says that a child has begun to work.
+fn works(folder: &Path, child: u32) -> PathBuf {
+    folder.join(format!("{child} works"))
+}
+
 async fn kill_and_look(rounds: u64, children: usize) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("t")).unwrap();
@@ -419,13 +425,30 @@ async fn kill_and_look(rounds: u64, children: usize) {
         .flat_map(|row| [row.clone(), row.clone()])
         .collect();
     let (mut indexed, mut rewritten) = (0, 0);
-    for round in 0..rounds {
+    for round in 0.. {
+        // A slow machine needs more rounds, and longer ones, to see both states.
+        let seen_both = indexed > 0 && rewritten > 0;
+        if round >= 10 * rounds || (round >= rounds && seen_both) {
+            break;
+        }
         let mut working: Vec<Child> = (0..children).map(|_| child(folder.path())).collect();
-        let lives = Duration::from_millis(random.random_range(30..600));
-        tokio::time::sleep(lives).await;
+        // The machine takes as long as it likes to start a process.
+        let all_work = async {
+            let has_begun = |child: &Child| works(folder.path(), child.id()).exists();
+            while !working.iter().all(has_begun) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let at_work = tokio::time::timeout(Duration::from_secs(60), all_work).await;
+        let millis = random.random_range(30..600_u64) * (1 + round / rounds);
+        tokio::time::sleep(Duration::from_millis(millis)).await;
         for child in &mut working {
             child.kill().unwrap();
             child.wait().unwrap();
+        }
+        assert!(at_work.is_ok(), "round {round}: no child works");
+        for child in &working {
+            fs::remove_file(works(folder.path(), child.id())).unwrap();
         }
         let session = common::session(common::config(), &[("t", &table)]).await;
         let states = rows(&session, "SELECT state FROM coscan.indexes").await;

@@ -280,7 +280,7 @@ async fn one_fault(fault: Fault, after: i64, refresh: bool, context: &str) -> Ou
     }
     memory_comes_back(&session).await;
     let mut litter = usize::MAX;
-    for _ in 0..20 {
+    for _ in 0..500 {
         litter = store.count(".index").await - found.len();
         if litter == 0 {
             break;

@@ -3,9 +3,10 @@
 //! or came after the index was built are scanned. A damaged index is noticed and costs time, not
 //! rows. Indexes outlive their session, and columns that cannot be indexed are refused by name.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use arrow::array::{
@@ -13,7 +14,7 @@ use arrow::array::{
     StringArray, TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit};
-use coscan::{EngineConfig, Session};
+use coscan::{Disk, EngineConfig, IndexBuild, LocalStore, Session, SystemDisk};
 use parquet::file::properties::WriterProperties;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -568,6 +569,47 @@ async fn indexes_of_external_tables_are_found() {
     assert_eq!(rows(&later, "SHOW INDEXES").await.len(), 1);
 }
 
+/// A disk on which no file is complete before the test has seen what it waits for.
+#[derive(Debug, Default)]
+struct Waits {
+    seen: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Disk for Waits {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        SystemDisk.create(path)
+    }
+
+    fn sync(&self, file: &File, path: &Path) -> io::Result<()> {
+        let most = Duration::from_secs(60);
+        let seen = self.seen.lock().unwrap();
+        let waits = self.changed.wait_timeout_while(seen, most, |seen| !*seen);
+        drop(waits.unwrap());
+        SystemDisk.sync(file, path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.remove(path)
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.create_folder(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.sync_folder(path)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_build_reports_its_progress() {
     let folder = tempfile::tempdir().unwrap();
@@ -584,17 +626,29 @@ async fn a_build_reports_its_progress() {
         latency: Duration::from_millis(5),
         ..common::config()
     };
-    let session = common::session(config, &[("t", &path)]).await;
+    let session = common::session(config, &[]).await;
+    let disk = Arc::new(Waits::default());
+    let url = url::Url::parse("waits://disk").unwrap();
+    let runtime = session.engine().runtime();
+    runtime.register_object_store(&url, Arc::new(LocalStore::on(Arc::clone(&disk) as _)));
+    let indexes = format!("waits://disk{}/indexes", folder.path().display());
+    session.set("coscan.index_folder", &indexes).unwrap();
+    let file = path.to_str().unwrap();
+    session.register("t", file).await.unwrap();
     assert_eq!(session.engine().index_builds(), []);
     let engine = session.engine().clone();
     let build = run(&session, "CREATE INDEX i ON t (k)");
     tokio::pin!(build);
-    let mut seen = Vec::new();
+    let mut seen: Vec<IndexBuild> = Vec::new();
     let made = loop {
         tokio::select! {
             made = &mut build => break made.unwrap(),
             () = tokio::time::sleep(Duration::from_millis(2)) => {
                 seen.extend(engine.index_builds());
+                if seen.last().is_some_and(|build| build.rows_read == 40_000) {
+                    *disk.seen.lock().unwrap() = true;
+                    disk.changed.notify_all();
+                }
             }
         }
     };
@@ -606,7 +660,7 @@ async fn a_build_reports_its_progress() {
         assert!(before.rows_read <= after.rows_read, "{two:?}");
         assert!(before.entries_written <= after.entries_written, "{two:?}");
     }
-    let reading = |build: &&coscan::IndexBuild| build.rows_read > 0 && build.rows_read < 40_000;
+    let reading = |build: &&IndexBuild| build.rows_read > 0 && build.rows_read < 40_000;
     assert!(seen.iter().filter(reading).count() > 0, "{seen:?}");
     for build in seen.iter().filter(|build| build.rows > 0) {
         assert_eq!((build.name.as_str(), build.rows), ("i", 40_000));

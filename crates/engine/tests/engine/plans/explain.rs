@@ -3,10 +3,12 @@
 //! left to DataFusion's reader only if their data is small on disk and as arrays.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
-use coscan::{EngineConfig, Session};
+use coscan::{EngineConfig, Session, Throttle};
+use coscan_storage::device::{Fault, Faulty, LocalDevice, LocalOptions, Rule, Throttled, When};
 
 use crate::common::{self, config, rows_in_order, session};
 
@@ -67,18 +69,46 @@ async fn explain_analyze_shows_the_share_of_each_of_two_scans() {
         GROUP_ROWS as usize,
     );
     let bytes = std::fs::metadata(&path).expect("there").len();
-    let slow = EngineConfig {
-        // One chunk per row group; all of them take half a second.
+    let small_chunks = EngineConfig {
+        // One chunk per row group.
         chunk_bytes: 16 << 10,
-        bandwidth: Some(bytes * 2),
         ..config()
     };
-    let session = session(slow, &[("t", &path)]).await;
+    let session = session(small_chunks, &[]).await;
+    let device = LocalDevice::open(folder.path(), &LocalOptions::default()).expect("a device");
+    let device = Arc::new(Faulty::new(Arc::new(device), Vec::new()));
+    let throttle = Throttle {
+        // All chunks take half a second.
+        bytes_per_second: bytes * 2,
+        latency: Duration::ZERO,
+    };
+    let slow = Throttled::new(Arc::clone(&device) as _, throttle);
+    let url = format!("file://{}", folder.path().display());
+    let known = session.engine().devices().register(&url, Arc::new(slow));
+    known.expect("registered");
+    let file = path.to_str().expect("UTF-8");
+    session.register("t", file).await.expect("registered");
     // If two queries shared chunk jobs, one of them would be handed no chunk.
     session.set("coscan.share_fragments", "off").expect("set");
-    let (a, b) = tokio::join!(
-        Shown::of(&session, "SELECT sum(x % 10) FROM t"),
-        Shown::of(&session, "SELECT max(x % 10) FROM t"),
+    // No read ends before both scans wait; the file is open by then.
+    let (sum, max) = ("SELECT sum(x % 10) FROM t", "SELECT max(x % 10) FROM t");
+    session.explain(sum).await.expect("planned");
+    device.add(Rule::new(When::Always, Fault::Held));
+    let both_wait = async {
+        let waiting = || {
+            let pools = session.engine().snapshots();
+            let scans = pools.iter().flat_map(|pool| &pool.scans);
+            scans.filter(|scan| scan.waiting > 0).count()
+        };
+        while waiting() < 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        device.heal();
+    };
+    let (a, b, ()) = tokio::join!(
+        Shown::of(&session, sum),
+        Shown::of(&session, max),
+        both_wait,
     );
     let both = |name| a.count(name) + b.count(name);
     for shown in [&a, &b] {

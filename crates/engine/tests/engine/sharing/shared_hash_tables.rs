@@ -11,7 +11,10 @@ use coscan::Session;
 use futures::StreamExt;
 use futures::future::join_all;
 
-use super::shared_operators::{all_is_over, metrics, plain_tpch, sessions, slow_start, write};
+use super::shared_operators::{
+    all_is_over, goes_on_after, held_sessions, held_tpch, metrics, plain_tpch, sessions,
+    slow_start, write,
+};
 use crate::common::{self, config, rows, rows_in_order};
 
 /// Joins some lines with the small parts.
@@ -57,9 +60,11 @@ async fn different_probe_sides_probe_one_table() {
     let queries: Vec<String> = (1..=8)
         .map(|n| lines(&format!("l_quantity > {n}")))
         .collect();
-    let sessions = sessions(queries.len(), slow_start()).await;
+    let texts: Vec<&str> = queries.iter().map(String::as_str).collect();
+    let (sessions, device) = held_tpch(queries.len(), config(), &texts).await;
     let asked = sessions.iter().zip(&queries);
-    let found = join_all(asked.map(|(session, sql)| rows(session, sql))).await;
+    let asked = join_all(asked.map(|(session, sql)| rows(session, sql)));
+    let (found, ()) = tokio::join!(asked, goes_on_after(7, &sessions[0], &device));
     for (sql, found) in queries.iter().zip(found) {
         assert_eq!(found, plain_tpch(sql).await, "{sql}");
     }
@@ -70,9 +75,11 @@ async fn different_probe_sides_probe_one_table() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_of_different_kinds_probe_one_table() {
     let queries = alike();
-    let sessions = sessions(queries.len(), slow_start()).await;
+    let texts: Vec<&str> = queries.iter().map(String::as_str).collect();
+    let (sessions, device) = held_tpch(queries.len(), config(), &texts).await;
     let asked = sessions.iter().zip(&queries);
-    let found = join_all(asked.map(|(session, sql)| rows(session, sql))).await;
+    let asked = join_all(asked.map(|(session, sql)| rows(session, sql)));
+    let (found, ()) = tokio::join!(asked, goes_on_after(3, &sessions[0], &device));
     for (sql, found) in queries.iter().zip(found) {
         assert_eq!(found, plain_tpch(sql).await, "{sql}");
     }
@@ -106,10 +113,11 @@ async fn a_table_that_is_in_use_is_there_for_later_queries() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hash_table_is_built_even_if_its_host_is_dropped() {
-    let sessions = sessions(3, slow_start()).await;
-    let mut host = sessions[0].sql(&lines("l_quantity > 1")).await.unwrap();
+    let of_host = lines("l_quantity > 1");
+    let (sessions, device) = held_tpch(3, config(), &[&of_host]).await;
+    let mut host = sessions[0].sql(&of_host).await.unwrap();
     let polled = tokio::time::timeout(Duration::from_millis(50), host.next()).await;
-    assert!(polled.is_err(), "the first chunk takes longer");
+    assert!(polled.is_err(), "the first chunk is held");
     let others = tokio::spawn({
         let sessions = sessions.clone();
         async move {
@@ -125,6 +133,7 @@ async fn a_hash_table_is_built_even_if_its_host_is_dropped() {
     let joined = tokio::time::timeout(Duration::from_secs(20), joined);
     joined.await.unwrap();
     drop(host);
+    device.heal();
     let (a, b) = others.await.unwrap();
     assert_eq!(a, plain_tpch(&lines("l_quantity > 2")).await);
     assert_eq!(b, plain_tpch(&lines("l_quantity > 3")).await);
@@ -141,35 +150,36 @@ async fn a_hash_table_that_cannot_be_built_fails_each_query_with_its_cause() {
     );
     write(&small, 5_000, "small");
     write(&large, 60_000, "large");
-    let session = common::session(slow_start(), &[("s", &small), ("l", &large)]).await;
-    let sessions: Vec<Session> = (0..4).map(|_| session.engine().session()).collect();
-    let asked = sessions
-        .iter()
-        .enumerate()
-        .map(|(number, session)| async move {
-            session.set("coscan.share_operators", "on").unwrap();
-            session.set("coscan.state_cache", "0").unwrap();
-            let sql = format!(
-                "SELECT count(*), sum(v) FROM l JOIN (SELECT k, 7 / (k - 4990) AS v FROM s) s \
+    let queries = [0, 1, 2, 3].map(|number| {
+        format!(
+            "SELECT count(*), sum(v) FROM l JOIN (SELECT k, 7 / (k - 4990) AS v FROM s) s \
              ON l.k = s.k WHERE l.s <> 'word {number}'"
-            );
-            let mut rows = session.sql(&sql).await.unwrap();
-            while let Some(batch) = rows.next().await {
-                if let Err(error) = batch {
-                    return error.to_string();
-                }
+        )
+    });
+    let tables = [("s", small.as_path()), ("l", large.as_path())];
+    let texts: Vec<&str> = queries.iter().map(String::as_str).collect();
+    let (sessions, device) = held_sessions(4, config(), folder.path(), &tables, &texts).await;
+    let session = &sessions[0];
+    let asked = sessions.iter().zip(&queries);
+    let asked = asked.map(|(session, sql)| async move {
+        let mut rows = session.sql(sql).await.unwrap();
+        while let Some(batch) = rows.next().await {
+            if let Err(error) = batch {
+                return error.to_string();
             }
-            "no error".to_owned()
-        });
-    for error in join_all(asked).await {
+        }
+        "no error".to_owned()
+    });
+    let (errors, ()) = tokio::join!(join_all(asked), goes_on_after(3, session, &device));
+    for error in errors {
         assert!(error.contains("division by zero"), "{error}");
     }
-    let metrics = metrics(&session);
+    let metrics = metrics(session);
     assert!(metrics.operators_joined >= 3, "{metrics:?}");
     assert!(metrics.operator_reruns >= 3, "{metrics:?}");
-    all_is_over(&session).await;
+    all_is_over(session).await;
     let again = "SELECT count(*) FROM l JOIN (SELECT k, 7 / (k + 1) AS v FROM s) s ON l.k = s.k";
-    assert_eq!(rows(&session, again).await, ["5000"]);
+    assert_eq!(rows(session, again).await, ["5000"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,15 +208,13 @@ async fn tables_that_differ_are_not_shared() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_analyze_shows_which_query_built_the_hash_table() {
-    let sessions = sessions(2, slow_start()).await;
-    let explain = |n: u32| {
-        let query = lines(&format!("l_quantity > {n} AND p_partkey < 700"));
-        format!("EXPLAIN ANALYZE {query}")
-    };
-    let (first, second) = (explain(1), explain(2));
+    let query = |n: u32| lines(&format!("l_quantity > {n} AND p_partkey < 700"));
+    let (sessions, device) = held_tpch(2, config(), &[&query(1)]).await;
+    let [first, second] = [1, 2].map(|n| format!("EXPLAIN ANALYZE {}", query(n)));
     let asked = tokio::join!(
         rows_in_order(&sessions[0], &first),
         rows_in_order(&sessions[1], &second),
+        goes_on_after(1, &sessions[0], &device),
     );
     let (mut host, mut satellite) = (asked.0.join("\n"), asked.1.join("\n"));
     let line = |plan: &str| {

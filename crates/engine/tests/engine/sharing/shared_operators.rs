@@ -10,6 +10,7 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
 use coscan::{Engine, EngineConfig, EngineMetrics, Session};
+use coscan_storage::device::{Fault, Faulty, LocalDevice, LocalOptions, Rule, When};
 use futures::StreamExt;
 use futures::future::join_all;
 
@@ -30,7 +31,8 @@ pub(crate) const REPORT: &str = "SELECT n_name, count(*), sum(l_extendedprice * 
 const WIDE: &str = "SELECT l_orderkey, l_linenumber, l_comment, o_comment, o_clerk FROM lineitem \
      JOIN orders ON l_orderkey = o_orderkey WHERE l_quantity > 3";
 
-/// An engine on which the first chunk arrives after all queries of a test have begun.
+/// An engine on which the first chunk arrives late. [`held_sessions`] is for tests in which all
+/// queries must arrive before it.
 pub(crate) fn slow_start() -> EngineConfig {
     EngineConfig {
         latency: Duration::from_millis(300),
@@ -51,12 +53,65 @@ pub(crate) async fn tpch_sessions(count: usize, config: EngineConfig) -> Vec<Ses
 /// Sessions that share running operators and keep no results.
 pub(crate) async fn sessions(count: usize, config: EngineConfig) -> Vec<Session> {
     let sessions = tpch_sessions(count, config).await;
-    for session in &sessions {
-        session.set("coscan.share_operators", "on").unwrap();
-        // Kept states of chunks would hide which query did the work.
-        session.set("coscan.state_cache", "0").unwrap();
-    }
+    sessions.iter().for_each(share);
     sessions
+}
+
+fn share(session: &Session) {
+    session.set("coscan.share_operators", "on").unwrap();
+    // Kept states of chunks would hide which query did the work.
+    session.set("coscan.state_cache", "0").unwrap();
+}
+
+/// Sessions like [`sessions`], with these tables, on a device for this folder whose reads wait
+/// until it is healed. The files of these queries are open already.
+pub(crate) async fn held_sessions(
+    count: usize,
+    config: EngineConfig,
+    folder: &Path,
+    tables: &[(&str, &Path)],
+    queries: &[&str],
+) -> (Vec<Session>, Arc<Faulty>) {
+    let device = LocalDevice::open(folder, &LocalOptions::default()).unwrap();
+    let device = Arc::new(Faulty::new(Arc::new(device), Vec::new()));
+    let engine = Engine::new(config).unwrap();
+    let url = format!("file://{}", folder.display());
+    let known = engine.devices().register(&url, Arc::clone(&device) as _);
+    known.unwrap();
+    let first = engine.session();
+    for (name, path) in tables {
+        first.register(name, path.to_str().unwrap()).await.unwrap();
+    }
+    let sessions: Vec<Session> = (0..count).map(|_| engine.session()).collect();
+    sessions.iter().for_each(share);
+    for sql in queries {
+        sessions[0].explain(sql).await.unwrap();
+    }
+    device.add(Rule::new(When::Always, Fault::Held));
+    (sessions, device)
+}
+
+/// [`held_sessions`] with TPC-H's tables.
+pub(crate) async fn held_tpch(
+    count: usize,
+    config: EngineConfig,
+    queries: &[&str],
+) -> (Vec<Session>, Arc<Faulty>) {
+    let root = tpch(SCALE);
+    let tables = tpch_tables(&root);
+    held_sessions(count, config, &root, &borrowed(&tables), queries).await
+}
+
+/// Lets the reads go on once queries have joined the work of others this often.
+pub(crate) async fn goes_on_after(joined: u64, session: &Session, device: &Faulty) {
+    let arrive = async {
+        while metrics(session).operators_joined < joined {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let arrive = tokio::time::timeout(Duration::from_secs(20), arrive);
+    arrive.await.expect("the queries share");
+    device.heal();
 }
 
 pub(crate) fn metrics(session: &Session) -> EngineMetrics {
@@ -102,9 +157,11 @@ async fn ask_all(sessions: &[Session], sql: &str) -> Vec<Vec<String>> {
 async fn eight_identical_queries_do_the_work_of_one() {
     let expected = plain_tpch(REPORT).await;
     let mut done = Vec::new();
-    for count in [1, 8] {
-        let sessions = sessions(count, slow_start()).await;
-        for found in ask_all(&sessions, REPORT).await {
+    for (count, joined) in [(1, 0), (8, 7)] {
+        let (sessions, device) = held_tpch(count, config(), &[REPORT]).await;
+        let all_join = goes_on_after(joined, &sessions[0], &device);
+        let (all_found, ()) = tokio::join!(ask_all(&sessions, REPORT), all_join);
+        for found in all_found {
             assert_eq!(found, expected);
         }
         all_is_over(&sessions[0]).await;
@@ -143,9 +200,10 @@ async fn a_join_is_shared_by_aggregates_that_differ() {
             "o_orderpriority, l_returnflag",
         ),
     ];
-    let sessions = sessions(3, slow_start()).await;
+    let (sessions, device) = held_tpch(3, config(), &queries.each_ref().map(String::as_str)).await;
     let asked = sessions.iter().zip(&queries);
-    let found = join_all(asked.map(|(session, sql)| rows(session, sql))).await;
+    let asked = join_all(asked.map(|(session, sql)| rows(session, sql)));
+    let (found, ()) = tokio::join!(asked, goes_on_after(2, &sessions[0], &device));
     for (sql, found) in queries.iter().zip(found) {
         assert_eq!(found, plain_tpch(sql).await, "{sql}");
     }
@@ -161,9 +219,10 @@ async fn an_aggregate_is_shared_by_expressions_over_it() {
     let queries = ["sum(l_tax) AS a", "sum(l_tax) AS b", "sum(l_tax) * 2"].map(|what| {
         format!("SELECT l_returnflag, {what} FROM lineitem GROUP BY l_returnflag, l_linenumber")
     });
-    let sessions = sessions(3, slow_start()).await;
+    let (sessions, device) = held_tpch(3, config(), &queries.each_ref().map(String::as_str)).await;
     let asked = sessions.iter().zip(&queries);
-    let found = join_all(asked.map(|(session, sql)| rows(session, sql))).await;
+    let asked = join_all(asked.map(|(session, sql)| rows(session, sql)));
+    let (found, ()) = tokio::join!(asked, goes_on_after(2, &sessions[0], &device));
     for (sql, found) in queries.iter().zip(found) {
         assert_eq!(found, plain_tpch(sql).await, "{sql}");
     }
@@ -207,10 +266,10 @@ async fn work_that_may_differ_is_not_shared() {
         ("datafusion.execution.time_zone", "+05:00"),
         ("datafusion.optimizer.enable_topk_aggregation", "false"),
     ] {
-        let sessions = sessions(3, slow_start()).await;
+        let (sessions, device) = held_tpch(3, config(), &[stamp]).await;
         sessions[2].set(setting, value).unwrap();
-        let asked = sessions.iter().map(|session| rows(session, stamp));
-        join_all(asked).await;
+        let asked = join_all(sessions.iter().map(|session| rows(session, stamp)));
+        tokio::join!(asked, goes_on_after(1, &sessions[0], &device));
         // The two queries that are equal share.
         assert_eq!(metrics(&sessions[0]).operators_joined, 1, "{setting}");
     }
@@ -295,11 +354,12 @@ async fn the_switch_leaves_plans_as_they_are() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_analyze_shows_which_queries_shared() {
-    let sessions = sessions(2, slow_start()).await;
+    let (sessions, device) = held_tpch(2, config(), &[REPORT]).await;
     let explain = format!("EXPLAIN ANALYZE {REPORT}");
     let asked = tokio::join!(
         rows_in_order(&sessions[0], &explain),
         rows_in_order(&sessions[1], &explain),
+        goes_on_after(1, &sessions[0], &device),
     );
     let (mut host, mut satellite) = (asked.0.join("\n"), asked.1.join("\n"));
     if !host.contains(", host") {
@@ -334,14 +394,15 @@ async fn explain_analyze_shows_which_queries_shared() {
 async fn a_trace_shows_which_queries_shared() {
     let config = EngineConfig {
         record_trace: true,
-        ..slow_start()
+        ..config()
     };
-    let sessions = sessions(3, config).await;
+    let (sessions, device) = held_tpch(3, config, &[REPORT]).await;
     let labels = ["one", "two", "three"];
     for (session, label) in sessions.iter().zip(labels) {
         session.label(label).unwrap();
     }
-    ask_all(&sessions, REPORT).await;
+    let all_join = goes_on_after(2, &sessions[0], &device);
+    tokio::join!(ask_all(&sessions, REPORT), all_join);
     all_is_over(&sessions[0]).await;
     let trace = sessions[0].engine().operator_trace();
     // At least the whole query: one session's run, which the other two read.
@@ -364,11 +425,11 @@ async fn a_trace_shows_which_queries_shared() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn satellites_continue_when_their_host_is_dropped() {
     let expected = plain_tpch(WIDE).await;
-    let sessions = sessions(3, slow_start()).await;
+    let (sessions, device) = held_tpch(3, config(), &[WIDE]).await;
     let mut host = sessions[0].sql(WIDE).await.unwrap();
     // The query has arrived once it was polled, even if there is no batch yet.
     let polled = tokio::time::timeout(Duration::from_millis(50), host.next()).await;
-    assert!(polled.is_err(), "the first chunk takes longer");
+    assert!(polled.is_err(), "the first chunk is held");
     let others = tokio::spawn({
         let sessions = sessions.clone();
         async move { ask_all(&sessions[1..], WIDE).await }
@@ -382,6 +443,7 @@ async fn satellites_continue_when_their_host_is_dropped() {
         .await
         .unwrap();
     drop(host);
+    device.heal();
     for found in others.await.unwrap() {
         assert_eq!(found, expected);
     }
@@ -402,12 +464,9 @@ async fn a_host_that_fails_fails_the_others_with_its_cause() {
         // The error comes after the first batches.
         format!("SELECT a.k, 7 / (b.k - {late}) FROM t a JOIN t b ON a.k = b.k"),
     ] {
-        let session = common::session(slow_start(), &[("t", &path)]).await;
-        let sessions: Vec<Session> = (0..6).map(|_| session.engine().session()).collect();
-        for session in &sessions {
-            session.set("coscan.share_operators", "on").unwrap();
-            session.set("coscan.state_cache", "0").unwrap();
-        }
+        let tables = [("t", path.as_path())];
+        let (sessions, device) = held_sessions(6, config(), folder.path(), &tables, &[&sql]).await;
+        let session = &sessions[0];
         let asked = sessions.iter().map(|session| async {
             let mut rows = session.sql(&sql).await.unwrap();
             while let Some(batch) = rows.next().await {
@@ -417,15 +476,16 @@ async fn a_host_that_fails_fails_the_others_with_its_cause() {
             }
             "no error".to_owned()
         });
-        for error in join_all(asked).await {
+        let (errors, ()) = tokio::join!(join_all(asked), goes_on_after(5, session, &device));
+        for error in errors {
             assert!(error.contains("division by zero"), "{sql}: {error}");
         }
-        let metrics = metrics(&session);
+        let metrics = metrics(session);
         assert!(metrics.operators_joined >= 5, "{sql}: {metrics:?}");
         assert!(metrics.operators_failed > 0, "{sql}: {metrics:?}");
-        all_is_over(&session).await;
+        all_is_over(session).await;
         // The engine works as before.
-        let again = rows(&session, "SELECT count(*) FROM t GROUP BY s").await;
+        let again = rows(session, "SELECT count(*) FROM t GROUP BY s").await;
         assert_eq!(again, [rows_all.to_string()]);
     }
 }

@@ -261,21 +261,9 @@ async fn a_device_that_disappears_fails_its_own_queries_and_comes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_device_holds_up_only_queries_that_need_it() {
     let folder = three();
-    let session = session(
-        EngineConfig {
-            chunk_bytes: 16 << 10,
-            devices: devices(
-                folder.path(),
-                &[("a", None), ("b", Some(80_000)), ("c", None)],
-            ),
-            share_operators: false,
-            ..config()
-        },
-        &[],
-    )
-    .await;
-    let all = places(folder.path(), &["a", "b", "c"]);
-    session.register("t", &all).await.expect("registered");
+    let (session, device) = with_faulty(folder.path()).await;
+    session.set("coscan.share_operators", "off").expect("set");
+    device.add(Rule::new(When::Always, Fault::Held));
     let slow = {
         let session = session.clone();
         tokio::spawn(async move { rows(&session, "SELECT count(x), sum(x % 5) FROM t").await })
@@ -291,6 +279,7 @@ async fn a_slow_device_holds_up_only_queries_that_need_it() {
         !slow.is_finished(),
         "queries of the slow device still wait for it"
     );
+    device.heal();
     let slow = slow.await.expect("it ends");
     assert!(slow[0].starts_with("80000|"), "{slow:?}");
 }

@@ -1,5 +1,6 @@
 //! A server with small tables, and clients for it.
 
+mod neighbours;
 pub(crate) mod raw;
 pub(crate) mod tables;
 pub(crate) mod tls;
@@ -27,6 +28,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, NoTls};
 
+use neighbours::Beside;
+pub(crate) use neighbours::{Alone, alone};
+
 extensions_options! {
     /// Stands in for the engine's settings.
     pub struct CoscanOptions {
@@ -46,6 +50,7 @@ pub(crate) struct TestServer {
     pub(crate) live: Arc<AtomicUsize>,
     stop: Option<oneshot::Sender<()>>,
     run: JoinHandle<Result<(), ServerError>>,
+    _beside: Beside,
 }
 
 impl TestServer {
@@ -90,6 +95,7 @@ impl TestServer {
         live: Arc<AtomicUsize>,
         change: impl FnOnce(&mut ServerConfig),
     ) -> Self {
+        let beside = Beside::others();
         let mut config = ServerConfig::new(([127, 0, 0, 1], 0).into());
         change(&mut config);
         let server = Server::bind(config, factory).await.unwrap();
@@ -103,6 +109,7 @@ impl TestServer {
             live,
             stop: Some(stop),
             run,
+            _beside: beside,
         }
     }
 
@@ -169,6 +176,11 @@ pub(crate) fn state<T: std::fmt::Debug>(result: Result<T, tokio_postgres::Error>
 /// A query that runs for minutes in operators that rarely yield.
 pub(crate) const LONG: &str = "SELECT count(*) FROM generate_series(1::bigint, 2000000) a(x), \
                         generate_series(1::bigint, 2000000) b(y) WHERE x * y % 7 = 3";
+
+/// As [`LONG`], but endless, and seen by [`TestServer::some_live`] when it runs.
+pub(crate) const LONG_AND_LIVE: &str = "SELECT count(*) \
+                        FROM generate_series(1::bigint, 2000000) a(x), endless \
+                        WHERE x * n % 7 = 3";
 
 fn factory(live: &Arc<AtomicUsize>) -> SessionFactory {
     let live = Arc::clone(live);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::common::tls::{Trusting, certificate};
-use crate::common::{LONG, TestServer, connect, state};
+use crate::common::{LONG_AND_LIVE, TestServer, connect, state};
 use coscan_server::{Server, ServerConfig, ServerError, TlsFiles};
 use datafusion::prelude::SessionContext;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -66,8 +66,8 @@ async fn tls_with_and_without_a_password() {
         assert_eq!(rows.len(), 50_000);
 
         let token = client.cancel_token();
-        let query = tokio::spawn(async move { client.simple_query(LONG).await });
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let query = tokio::spawn(async move { client.simple_query(LONG_AND_LIVE).await });
+        server.some_live().await;
         token.cancel_query(Trusting::new(&files)).await.unwrap();
         assert_eq!(state(query.await.unwrap()), "57014");
 
@@ -127,8 +127,8 @@ async fn a_full_server_refuses_clients_and_still_cancels() {
     let busy = server.connect().await;
     assert_eq!(state(connect(&server.config()).await.map(drop)), "53300");
     let token = busy.cancel_token();
-    let query = tokio::spawn(async move { busy.simple_query(LONG).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let query = tokio::spawn(async move { busy.simple_query(LONG_AND_LIVE).await });
+    server.some_live().await;
     token.cancel_query(NoTls).await.unwrap();
     assert_eq!(state(query.await.unwrap()), "57014");
     drop(one);

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config};
 
 use crate::common::raw::STARTUP;
 use crate::common::tls::{Trusting, certificate};
-use crate::common::{TestServer, connect};
+use crate::common::{Alone, TestServer, connect};
 
 /// Held by each test: together they would need more descriptors than a process may open.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-async fn alone() -> tokio::sync::MutexGuard<'static, ()> {
+async fn alone() -> (MutexGuard<'static, ()>, Alone) {
     let guard = ONE_AT_A_TIME.lock().await;
     rlimit::increase_nofile_limit(u64::MAX).unwrap();
-    guard
+    (guard, crate::common::alone())
 }
 
 /// Connects `clients` clients at once, and queries a row from each. Returns how long the last one

@@ -15,7 +15,7 @@ use tokio_postgres::config::SslMode;
 
 use crate::common::raw::STARTUP;
 use crate::common::tls::{Trusting, certificate};
-use crate::common::{LONG, TestServer, connect, state};
+use crate::common::{LONG, TestServer, alone, connect, state};
 use coscan_server::{Server, ServerConfig, ServerError};
 
 const MANY: usize = 100_000;
@@ -196,6 +196,7 @@ async fn chains_are_answered_or_refused_by_both_protocols() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn others_are_served_while_a_long_statement_is_planned() {
     let _one = ONE_AT_A_TIME.lock().await;
+    let _alone = alone();
     let server = TestServer::start().await;
     let client = server.connect().await;
     let long: Vec<_> = (0..4)
@@ -232,6 +233,7 @@ async fn others_are_served_while_a_long_statement_is_planned() {
 #[tokio::test]
 async fn empty_statements_take_no_memory() {
     let _one = ONE_AT_A_TIME.lock().await;
+    let _alone = alone();
     let (server, _) = TestServer::limited(512 << 20).await;
     let client = server.connect().await;
     let before = peak_bytes();
@@ -245,7 +247,7 @@ async fn empty_statements_take_no_memory() {
     );
     drop(many);
     let took = peak_bytes() - before;
-    // 100 bytes for each would be six times as much; other tests run beside this one.
+    // 100 bytes for each would be six times as much.
     assert!(took < 2 << 30, "{took} bytes");
 }
 
@@ -454,6 +456,7 @@ async fn tls_can_be_required() {
 async fn many_long_lists_at_once_keep_to_the_memory() {
     const MEMORY: usize = 512 << 20;
     let _one = ONE_AT_A_TIME.lock().await;
+    let _alone = alone();
     let list: Vec<_> = (1..=MANY).map(|n| (n * 20).to_string()).collect();
     let texts: Vec<_> = list.iter().map(|number| format!("'{number}'")).collect();
     let (list, texts) = (list.join(","), texts.join(","));
@@ -501,8 +504,7 @@ async fn many_long_lists_at_once_keep_to_the_memory() {
     }
 }
 
-/// Room for what is not counted: threads, the allocator's reserves, and tests that run in
-/// parallel.
+/// Room for what is not counted: threads, the allocator's reserves, and tests without a server.
 const BEYOND: usize = 320 << 20;
 
 fn resident_bytes() -> usize {

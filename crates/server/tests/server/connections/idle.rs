@@ -4,13 +4,15 @@
 //! FETCH and each Execute separately, without the time between them, and also ends the statement
 //! of a client that does not read. Keepalive settings reach the socket.
 
+use std::future::ready;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use crate::common::{LONG, TestServer, state};
-use futures::future::join;
+use crate::common::{LONG, TestServer, alone, state};
+use futures::future::{join, join3};
+use futures::{TryStream, TryStreamExt};
 use tokio::task::JoinHandle;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, Error, NoTls};
 
 /// A client, and the SQLSTATE with which its connection ends.
 async fn connect(server: &TestServer) -> (Client, JoinHandle<Option<String>>) {
@@ -26,6 +28,11 @@ async fn sleep(ms: u64) {
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
+/// Reads all rows and keeps none.
+async fn read(rows: impl TryStream<Error = Error>) -> Result<(), Error> {
+    rows.try_for_each(|_| ready(Ok(()))).await
+}
+
 async fn ends_with(ended: JoinHandle<Option<String>>, code: &str) {
     let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
     let ended = ended.expect("the session ends").unwrap();
@@ -34,6 +41,7 @@ async fn ends_with(ended: JoinHandle<Option<String>>, code: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_idle_in_a_transaction_ends_with_its_cursors() {
+    let _alone = alone();
     let server = TestServer::start().await;
     for begun in [
         "BEGIN; DECLARE c CURSOR FOR SELECT n FROM endless; FETCH 1 FROM c",
@@ -43,19 +51,28 @@ async fn a_session_idle_in_a_transaction_ends_with_its_cursors() {
     ] {
         let (client, ended) = connect(&server).await;
         client
-            .batch_execute("SET idle_in_transaction_session_timeout = '300ms'")
+            .batch_execute(
+                "SET idle_in_transaction_session_timeout = '300ms'; \
+                 SET statement_timeout = '900ms'",
+            )
             .await
             .unwrap();
         // Time outside of a transaction does not count, nor does a statement's running time.
         sleep(700).await;
-        client.batch_execute("BEGIN").await.unwrap();
-        let busy = "SELECT count(*) FROM endless WHERE n < 0";
+        // Sent together, so that a slow client is not idle between them.
+        let (opened, busy, closed) = join3(
+            client.batch_execute("BEGIN"),
+            client.batch_execute("SELECT count(*) FROM endless WHERE n < 0"),
+            client.batch_execute("ROLLBACK"),
+        )
+        .await;
+        opened.unwrap();
+        assert_eq!(state(busy), "57014");
+        closed.unwrap();
         client
-            .batch_execute("SET statement_timeout = '900ms'")
+            .batch_execute("SET statement_timeout = 0")
             .await
             .unwrap();
-        assert_eq!(state(client.batch_execute(busy).await), "57014");
-        client.batch_execute("ROLLBACK").await.unwrap();
         let _ = client.batch_execute(begun).await;
         ends_with(ended, "25P03").await;
         server.all_dropped().await;
@@ -64,6 +81,7 @@ async fn a_session_idle_in_a_transaction_ends_with_its_cursors() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_idle_outside_of_a_transaction_ends_by_another_setting() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let (client, ended) = connect(&server).await;
     client
@@ -87,10 +105,11 @@ async fn a_session_idle_outside_of_a_transaction_ends_by_another_setting() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_timeout_applies_to_each_fetch() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let client = server.connect().await;
     client
-        .batch_execute("SET statement_timeout = '500ms'")
+        .batch_execute("SET statement_timeout = '2s'")
         .await
         .unwrap();
     client
@@ -99,11 +118,11 @@ async fn a_statement_timeout_applies_to_each_fetch() {
         .unwrap();
     for _ in 0..3 {
         client.batch_execute("FETCH 1000 FROM c").await.unwrap();
-        sleep(400).await;
+        sleep(1200).await;
     }
     let begun = Instant::now();
-    let all = client.simple_query("FETCH ALL FROM c").await;
-    assert_eq!(state(all), "57014");
+    let all = client.simple_query_raw("FETCH ALL FROM c").await.unwrap();
+    assert_eq!(state(read(all).await), "57014");
     assert!(begun.elapsed() < Duration::from_secs(10));
     server.all_dropped().await;
     assert_eq!(state(client.batch_execute("FETCH 1 FROM c").await), "25P02");
@@ -117,10 +136,11 @@ async fn a_statement_timeout_applies_to_each_fetch() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_timeout_applies_to_each_execute_of_a_portal() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let mut client = server.connect().await;
     client
-        .batch_execute("SET statement_timeout = '500ms'")
+        .batch_execute("SET statement_timeout = '2s'")
         .await
         .unwrap();
     let transaction = client.transaction().await.unwrap();
@@ -132,15 +152,16 @@ async fn a_statement_timeout_applies_to_each_execute_of_a_portal() {
         let rows = transaction.query_portal(&portal, 700).await.unwrap();
         let first: i64 = rows[0].get(0);
         assert_eq!((rows.len(), first), (700, n * 700));
-        sleep(300).await;
+        sleep(800).await;
     }
-    let all = transaction.query_portal(&portal, 0).await.map(drop);
-    assert_eq!(state(all), "57014");
+    let all = transaction.query_portal_raw(&portal, 0).await.unwrap();
+    assert_eq!(state(read(all).await), "57014");
     server.all_dropped().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_timeout_ends_a_result_that_its_client_does_not_read() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let (client, connection) = server.config().connect(NoTls).await.unwrap();
     let mut connection = pin!(connection);

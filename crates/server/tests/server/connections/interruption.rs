@@ -1,10 +1,11 @@
 //! Promised: a statement ends, and its stream is dropped, within a second of a cancel request, its
 //! timeout, or its client's disappearance; nothing else is affected.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::common::raw::RawClient;
-use crate::common::{LONG, TestServer, connect, state};
+use crate::common::{LONG, LONG_AND_LIVE, TestServer, alone, connect, state};
 use futures::{TryStreamExt, pin_mut};
 use tokio_postgres::NoTls;
 
@@ -12,23 +13,26 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_request_stops_a_long_query() {
+    let _alone = alone();
     let server = TestServer::start().await;
     for extended in [false, true] {
         let client = server.connect().await;
         let token = client.cancel_token();
         let query = tokio::spawn(async move {
             let result = match extended {
-                false => client.simple_query(LONG).await.map(drop),
-                true => client.query(LONG, &[]).await.map(drop),
+                false => client.simple_query(LONG_AND_LIVE).await.map(drop),
+                true => client.query(LONG_AND_LIVE, &[]).await.map(drop),
             };
             (client, result)
         });
+        server.some_live().await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         let start = Instant::now();
         token.cancel_query(NoTls).await.unwrap();
         let (client, result) = query.await.unwrap();
         assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
         assert_eq!(state(result), "57014");
+        server.all_dropped().await;
         // The connection survives, and a late cancel request does no harm.
         token.cancel_query(NoTls).await.unwrap();
         // As in PostgreSQL, a request that is still in flight may hit the next query.
@@ -39,6 +43,7 @@ async fn a_cancel_request_stops_a_long_query() {
 
 #[tokio::test]
 async fn a_cancel_request_stops_a_stream_of_rows() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let client = server.connect().await;
     let token = client.cancel_token();
@@ -63,6 +68,7 @@ async fn a_cancel_request_stops_a_stream_of_rows() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_timeout_stops_execution_not_only_planning() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let client = server.connect().await;
     client
@@ -80,6 +86,7 @@ async fn a_timeout_stops_execution_not_only_planning() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_join_that_rejects_every_pair_ends_with_its_statement() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let client = server.connect().await;
     client
@@ -103,6 +110,7 @@ async fn a_join_that_rejects_every_pair_ends_with_its_statement() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_query_of_a_vanished_client_ends() {
+    let _alone = alone();
     let server = TestServer::start().await;
     // The first client waits for its first row, the second has stopped reading.
     for sql in [
@@ -123,6 +131,7 @@ async fn the_query_of_a_vanished_client_ends() {
 /// reports no error until a minute later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_hangs_up_while_its_rows_are_written_ends_its_query() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let addr = server.addr;
     let hang_up = move || {
@@ -158,16 +167,21 @@ async fn a_panic_ends_one_query_only() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stopping_waits_for_queries_then_cancels_them() {
+    let _alone = alone();
     let server = TestServer::start_with(|config| config.grace = 2 * SECOND).await;
     let idle = server.connect().await;
     let busy = server.connect().await;
     let short = server.connect().await;
-    let long = tokio::spawn(async move { busy.simple_query(LONG).await });
+    let long = tokio::spawn(async move { busy.simple_query(LONG_AND_LIVE).await });
+    server.some_live().await;
     let brief = tokio::spawn(async move {
-        let sql = "SELECT count(*) FROM generate_series(1, 300000) t(x) WHERE x % 7 = 3";
+        let sql = "SELECT count(*) FROM (SELECT n FROM endless LIMIT 300000) WHERE n % 7 = 3";
         short.simple_query(sql).await
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // A server that stops refuses a statement that it has not read.
+    while server.live.load(Ordering::SeqCst) < 2 && !brief.is_finished() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     let config = server.config();
     let took = server.stop().await;
     assert!(
@@ -184,6 +198,7 @@ async fn stopping_waits_for_queries_then_cancels_them() {
 
 #[tokio::test]
 async fn stopping_an_idle_server_is_immediate() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let _client = server.connect().await;
     assert!(server.stop().await < SECOND);
@@ -191,6 +206,7 @@ async fn stopping_an_idle_server_is_immediate() {
 
 #[tokio::test]
 async fn clients_can_connect_while_every_query_thread_is_busy() {
+    let _alone = alone();
     let server = TestServer::start().await;
     // The filter rejects every pair, so the join emits nothing.
     let sql = LONG.replace("= 3", "= 9").replacen("2000000", "40000", 1);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures::TryStreamExt;
 use tokio_postgres::NoTls;
 
-use crate::common::{TestServer, state};
+use crate::common::{TestServer, alone, state};
 
 async fn copied(client: &tokio_postgres::Client, sql: &str) -> Vec<u8> {
     let stream = client.copy_out(sql).await.unwrap();
@@ -157,6 +157,7 @@ async fn a_copy_that_fails_leaves_the_connection_usable() {
 /// The client can read a COPY of endless rows only if it is streamed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_ends_by_cancel_and_by_time_out() {
+    let _alone = alone();
     let server = TestServer::start().await;
     let client = server.connect().await;
     for timed in [false, true] {
@@ -186,6 +187,7 @@ async fn a_copy_ends_by_cancel_and_by_time_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_whose_client_does_not_read_ends_at_the_timeout() {
+    let _alone = alone();
     let server = TestServer::start().await;
     for vanishes in [true, false] {
         let (client, connection) = server.config().connect(NoTls).await.unwrap();

@@ -2,6 +2,8 @@
 //! the cursor's rows, and rolls back if they cannot be computed. Afterwards the cursor has the
 //! remaining rows, few or many, each once (P1, S11).
 
+use std::time::{Duration, Instant};
+
 use coscan::{Engine, EngineConfig};
 
 use crate::common::TestServer;
@@ -127,5 +129,10 @@ async fn many_rows_are_held_on_disk_without_loss() {
     }
     assert_eq!(rows, ROWS);
     client.batch_execute("CLOSE c").await.unwrap();
-    assert_eq!(on_disk(), 0);
+    // A statement's task frees what it holds a moment after the client learns of its end.
+    let begun = Instant::now();
+    while on_disk() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", on_disk());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

@@ -156,10 +156,12 @@ async fn the_startup_message_can_set_settings() {
     let mut config = server.config();
     config
         .application_name("me")
-        .options("-c coscan.policy=elevator -c statement_timeout=250ms");
+        .options("-c coscan.policy=elevator -c statement_timeout=1h");
     let client = connect(&config).await.unwrap();
     assert_eq!(show(&client, "coscan.policy").await, "elevator");
     assert_eq!(show(&client, "application_name").await, "me");
+    config.options("-c coscan.policy=elevator -c statement_timeout=250ms");
+    let client = connect(&config).await.unwrap();
     assert_eq!(
         state(client.simple_query(crate::common::LONG).await),
         "57014"
@@ -209,7 +211,7 @@ async fn reset_restores_the_settings_of_the_startup_message() {
         assert_eq!(state(client.simple_query("SELECT * FROM t").await), "42P01");
     }
     let mut config = server.config();
-    config.options("-c statement_timeout=250ms");
+    config.options("-c statement_timeout=2s");
     let client = connect(&config).await.unwrap();
     client
         .batch_execute("SET statement_timeout = 0; DISCARD ALL")
