@@ -1,5 +1,5 @@
-//! How does a thread tell the operating system's scheduler that it may wait, how much processor
-//! time has it used, and how long did it wait?
+//! What do the operating system's scheduler and a thread tell each other: that it may wait, how
+//! much processor time it has used, how long it had to wait?
 //!
 //! The scheduler gives every thread its share; the slice length decides who runs first. A thread
 //! that wakes up preempts a thread with a longer slice, and otherwise waits for the next tick, up

@@ -191,7 +191,7 @@ pub enum Action {
         operator: OperatorId,
         /// The bytes that its query's operators have and cannot spill, plus the refused request.
         needed: u64,
-        /// The bytes that other queries have, wait for and may have.
+        /// The bytes that other queries have, wait for and are promised or may take back.
         others: u64,
     },
     /// The reader may work on the chunk.

@@ -35,6 +35,8 @@
 //! TASKS-I3: a level with waiting tasks gets its share of the time: with weights `w`, after a
 //! total of `t` it has got `t · w / Σw`, as far as one task at a time can run.
 //! TASKS-I4: within a level no task runs before a waiting task of a query that arrived earlier.
+//! TASKS-I5: the short queries are those with a task that waits or runs in one of their places; a
+//! task keeps its place when its query becomes long.
 //! Source: [StrideSched95 §2], [TaskSched21 §3], where priorities decay with use. We differ:
 //! levels have shares, not queries; otherwise many long queries would together have many times the
 //! share of a short one.
@@ -96,7 +98,7 @@ pub struct Tasks {
     clock: u64,
     /// Tasks that wait, that are called to run, and that run.
     tasks: BTreeMap<TaskId, Place>,
-    /// How many of these each query has as a short one.
+    /// TASKS-I5: by query, how many of these have a place of a short query.
     short: BTreeMap<QueryId, usize>,
     /// Orders tasks that arrive at the same time.
     arrivals: u64,
@@ -187,6 +189,7 @@ impl Tasks {
         match self.tasks.get(&task) {
             Some(Place::Waits { .. }) => return Turn::Wait,
             Some(&(Place::Called { query, is_long } | Place::Runs { query, is_long })) => {
+                // It counts as before.
                 self.tasks.insert(task, Place::Runs { query, is_long });
                 return Turn::Run;
             }
@@ -253,9 +256,8 @@ impl Tasks {
         self.put(task, Place::Waits { level, key });
     }
 
-    /// Gives a task a place, its first one or another one.
+    /// Gives a place to a task that has none.
     fn put(&mut self, task: TaskId, place: Place) {
-        self.remove(task);
         if let Some(query) = self.short_of(place) {
             *self.short.entry(query).or_default() += 1;
         }
@@ -334,6 +336,7 @@ impl Tasks {
         let level = &mut self.levels[at];
         self.clock = self.clock.max(level.used);
         let ((query, _), task) = level.waiting.pop_first()?;
+        self.remove(task);
         let is_long = self.is_long_level(at);
         self.take(is_long);
         self.put(task, Place::Called { query, is_long });
@@ -366,7 +369,7 @@ impl Tasks {
                 *short.entry(query).or_insert(0) += 1;
             }
         }
-        assert_eq!(short, self.short, "tasks of short queries");
+        assert_eq!(short, self.short, "TASKS-I5");
         assert_eq!((taken, long), (self.taken, self.taken_by_long), "TASKS-I2");
         let all: usize = self.levels.iter().map(|level| level.waiting.len()).sum();
         assert_eq!(waiting, all, "every waiting task has a place");

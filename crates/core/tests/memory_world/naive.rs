@@ -92,7 +92,7 @@ impl World {
         self.held(id) + self.asks_of(id) + self.aside(id)
     }
 
-    /// What other queries have, wait for and may have.
+    /// What other queries have, wait for and are promised or may take back.
     pub(super) fn of_others(&self, query: QueryId) -> u64 {
         let others = self.admitted_queries().filter(|(id, _)| *id != query);
         others.map(|(id, _)| self.keeps(id)).sum()

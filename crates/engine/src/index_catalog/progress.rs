@@ -52,15 +52,17 @@ impl Progress {
     }
 
     pub(crate) fn of(&self, name: &str) -> IndexBuild {
-        // What is counted last is read first, so that no count is ahead of an earlier one.
+        // What is counted last is read first, so that no count is ahead of an earlier one; a build
+        // that begins again meanwhile may be in between.
         let entries_written = self.entries_written.load(Acquire);
         let rows_read = self.rows_read.load(Acquire);
+        let (rows, entries) = (self.rows.load(Relaxed), self.entries.load(Relaxed));
         IndexBuild {
             name: name.to_owned(),
-            rows: self.rows.load(Relaxed),
-            rows_read,
-            entries: self.entries.load(Relaxed),
-            entries_written,
+            rows,
+            rows_read: rows_read.min(rows),
+            entries,
+            entries_written: entries_written.min(entries),
         }
     }
 }

@@ -33,8 +33,8 @@ pub(crate) struct QueryMemory {
     held: AtomicUsize,
     /// The most bytes that the query would have needed when an operator was refused.
     needed: AtomicU64,
-    /// The most bytes that other queries held or were promised at a refusal, if they held enough
-    /// to matter.
+    /// The most bytes that other queries had, waited for and were promised at a refusal, if that
+    /// was enough to matter.
     in_the_way: AtomicU64,
     /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
@@ -155,8 +155,8 @@ impl QueryMemory {
     }
 }
 
-/// A refused query that holds more than this many times what other queries hold and are promised
-/// would have been refused without them.
+/// A refused query that holds more than this many times what other queries have, wait for and are
+/// promised would have been refused without them.
 const LITTLE_PART: u64 = 4;
 
 fn id(consumer: &MemoryConsumer) -> OperatorId {

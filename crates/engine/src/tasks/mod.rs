@@ -35,7 +35,6 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
-use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use coscan_core::tasks::{Config, QueryId, TaskId, Tasks, Turn};
@@ -95,6 +94,8 @@ pub struct TaskQueue {
     long: Option<LongHandles>,
     /// Processors.
     cores: u32,
+    /// The processor time of all turns of short queries, in nanoseconds.
+    short_ns: AtomicU64,
 }
 
 /// The result of asking to run a task.
@@ -126,29 +127,42 @@ impl Inner {
         }
     }
 
-    /// Whether there are short queries to protect, from the given long query if it is one that
-    /// asks: others that are served, or have just ended and began after it. A query that was short
-    /// itself, or follows short ones of its client, is not in its own way.
-    fn protects_short(&mut self, long: Option<QueryId>) -> bool {
+    /// Whether there are short queries to protect from this query: others that are served, or
+    /// have just ended and began after it. The query was short itself, and older ones may be those
+    /// that its client sent before it; these are not in its way.
+    fn protects_short_from(&mut self, query: QueryId) -> bool {
         self.see_short();
-        let younger = |&(youngest, at): &(QueryId, Instant)| {
-            Some(youngest) > long && at.elapsed() < PROTECTED_AFTER
-        };
-        self.core.short().any(|id| Some(id) != long) || self.served_short.iter().any(younger)
+        let ended = self.served_short;
+        self.core.short().any(|id| id != query)
+            || ended.is_some_and(|(youngest, at)| youngest > query && is_recent(at))
     }
 
-    /// The share of the threads of long work: little while there are short queries to protect,
-    /// unless other programs would have the rest.
-    fn share_of_long(&mut self, long: Option<QueryId>) -> Share {
+    /// Whether there are short queries to protect from work that belongs to no query.
+    fn protects_short(&mut self) -> bool {
+        self.see_short();
+        self.served_short.is_some_and(|(_, at)| is_recent(at))
+    }
+
+    /// The share of the threads of long work, of a query or of none: little while there are short
+    /// queries to protect, unless other programs would have the rest.
+    fn share_of_long(&mut self, query: Option<QueryId>) -> Share {
         let others = self
             .others_until
             .is_some_and(|until| Instant::now() < until);
-        if !others && self.protects_short(long) {
+        let protects = match query {
+            Some(query) => self.protects_short_from(query),
+            None => self.protects_short(),
+        };
+        if protects && !others {
             Share::Little
         } else {
             Share::Fair
         }
     }
+}
+
+fn is_recent(at: Instant) -> bool {
+    at.elapsed() < PROTECTED_AFTER
 }
 
 /// A query, as the owner of its tasks.
@@ -184,8 +198,8 @@ impl TaskQueue {
             numbers: AtomicU64::new(0),
             measured: Mutex::default(),
             long: long.map(LongThreads::handles),
-            cores: available_parallelism()
-                .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1)),
+            cores: u32::try_from(cores).unwrap_or(u32::MAX),
+            short_ns: AtomicU64::new(0),
         })
     }
 
@@ -208,7 +222,7 @@ impl TaskQueue {
     /// Whether and where a task may run now. If it must wait, `waker` is woken at its turn.
     fn enter(&self, query: QueryId, task: TaskId, waker: &Waker) -> Entered {
         let gives_way = long::share_of_this_thread() == Some(Share::Little);
-        let others = gives_way && neighbours::others_compute(self.cores);
+        let others = gives_way && neighbours::others_compute(self.cores, self.time_of_short());
         let mut inner = self.inner.lock();
         if others {
             inner.others_until = Some(Instant::now() + FAIR_FOR);
@@ -231,10 +245,15 @@ impl TaskQueue {
         entered
     }
 
-    /// Whether long work that is no query's must give way to short queries.
+    /// Whether long work of a query, or of none, must give way to short queries.
     #[must_use]
-    pub fn gives_way(&self) -> bool {
-        self.inner.lock().share_of_long(None) == Share::Little
+    pub fn gives_way(&self, query: Option<&QueryTasks>) -> bool {
+        let query = query.map(|query| query.id);
+        self.inner.lock().share_of_long(query) == Share::Little
+    }
+
+    fn time_of_short(&self) -> Duration {
+        Duration::from_nanos(self.short_ns.load(Ordering::Relaxed))
     }
 
     /// Ends a task's turn. `again`: the task wants another one.
@@ -242,6 +261,9 @@ impl TaskQueue {
         let ran = u64::try_from(ran.as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.inner.lock();
         inner.see_short();
+        if !inner.core.is_long(query) {
+            self.short_ns.fetch_add(ran, Ordering::Relaxed);
+        }
         let next = inner.core.leave(query, task, ran, again);
         let waker = next.and_then(|next| inner.wakers.remove(&next));
         drop(inner);
@@ -396,23 +418,23 @@ mod tests {
         let gives_way = |query: &QueryTasks| {
             let task = TaskId(queue.number());
             assert!(matches!(queue.enter(query.id, task, waker), Entered::Runs));
-            let during = queue.inner.lock().protects_short(Some(long.id));
+            let during = queue.inner.lock().protects_short_from(long.id);
             queue.leave(query.id, task, Duration::ZERO, false);
             let mut inner = queue.inner.lock();
             let (_, at) = inner.served_short.as_mut().unwrap();
             *at = later;
-            (during, inner.protects_short(Some(long.id)))
+            (during, inner.protects_short_from(long.id))
         };
         assert_eq!(gives_way(&long), (false, false), "its own beginning");
         assert_eq!(gives_way(&before), (true, false), "what it follows");
         assert_eq!(gives_way(&after), (true, true));
-        assert!(queue.gives_way());
+        assert!(queue.gives_way(None) && !queue.gives_way(Some(after.as_ref())));
         queue.inner.lock().others_until = Some(later);
-        assert!(!queue.gives_way(), "other programs would have the rest");
+        assert!(!queue.gives_way(None), "other programs would have the rest");
         let mut inner = queue.inner.lock();
         let (_, at) = inner.served_short.as_mut().unwrap();
         *at = Instant::now().checked_sub(2 * PROTECTED_AFTER).unwrap();
-        assert!(!inner.protects_short(None), "long ago");
+        assert!(!inner.protects_short(), "long ago");
     }
 
     #[tokio::test]

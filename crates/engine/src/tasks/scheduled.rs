@@ -583,7 +583,7 @@ mod tests {
                     let of_short = Arc::clone(&queue);
                     let short = async move {
                         yields().await;
-                        assert!(of_short.inner.lock().protects_short(None));
+                        assert!(of_short.inner.lock().protects_short());
                     };
                     queue.begin().schedule(short.boxed()).await;
                 }
@@ -597,7 +597,7 @@ mod tests {
         becomes(usual, false).await;
         ends.store(true, Ordering::SeqCst);
         assert_eq!(endless.await.unwrap(), "ended");
-        assert!(!queue.inner.lock().protects_short(None));
+        assert!(!queue.inner.lock().protects_short());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

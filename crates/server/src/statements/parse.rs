@@ -16,7 +16,7 @@ use std::thread::available_parallelism;
 
 use coscan::StatementSize;
 use coscan::running::ended;
-use coscan::tasks::TaskQueue;
+use coscan::tasks::{QueryTasks, TaskQueue};
 use coscan::threads::{Slice, give_way, set_slice};
 use futures::future::{Either, select};
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -136,19 +136,21 @@ impl Aside {
         &self,
         work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        self.wait(async move { work() }).await
+        self.wait(None, async move { work() }).await
     }
 
-    /// Runs work that may wait. If the future is dropped, the work stops at its next wait.
+    /// Runs work, of this query if it is one's, that may wait. If the future is dropped, the work
+    /// stops at its next wait.
     pub(crate) async fn wait<T: Send + 'static>(
         &self,
+        query: Option<&QueryTasks>,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
         let Ok(place) = Arc::clone(&self.places).acquire_owned().await else {
             return Err(stopping());
         };
         let (_alive, gone) = oneshot::channel::<()>();
-        let threads = if self.tasks.gives_way() {
+        let threads = if self.tasks.gives_way(query) {
             &self.giving_way
         } else {
             &self.fair

@@ -159,7 +159,7 @@ impl Session {
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
         if self.is_large() {
-            return self.aside.wait(work).await;
+            return self.aside.wait(Some(tasks.as_ref()), work).await;
         }
         if let Some(cost) = &self.current_cost {
             tasks.expect_step(cost.size().planning_time());

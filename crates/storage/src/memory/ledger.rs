@@ -33,7 +33,7 @@ pub(super) type OnEnd = Arc<dyn Fn() + Send + Sync>;
 pub struct Refused {
     /// The bytes that its query's operators have and cannot spill, plus the refused request.
     pub needed: u64,
-    /// The bytes that other queries had, waited for and were promised then.
+    /// The bytes that other queries had, waited for and were promised or might take back then.
     pub others: u64,
 }
 
