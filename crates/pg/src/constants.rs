@@ -385,7 +385,8 @@ fn is_typed_literal(expr: &Expr) -> bool {
     }
 }
 
-/// Whether an expression is an untyped constant, or an array of such (`'{1}'::int[]`).
+/// Whether an expression is an untyped constant, or an array of such (`'{1}'::int[]`). An array of
+/// arrays of unequal lengths (`pg_of_arrays`) is none: PostgreSQL refuses it when it evaluates it.
 fn is_written(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(call) if call.name() == "make_array" => {

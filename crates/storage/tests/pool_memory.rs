@@ -19,6 +19,9 @@ use world::{Operator, POLICIES, ROWS, SUM, consume, pool, setup, start};
 
 const CHUNKS: usize = 12;
 
+/// Within this time everything happens that a test waits for without measuring it.
+const HAPPENS_WITHIN: Duration = Duration::from_secs(60);
+
 fn all() -> Vec<usize> {
     (0..CHUNKS).collect()
 }
@@ -175,6 +178,7 @@ async fn operators_keep_what_they_have_under_a_lower_limit() {
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    assert!(!ended(), "it has made room, however long that takes");
     memory.set_limit(4 << 20);
     assert!(operator.asks(2 << 20), "more room, more memory");
     operator.gives((1 << 19) + (1 << 16) + (2 << 20));
@@ -221,9 +225,13 @@ async fn only_a_scan_whose_chunk_can_never_fit_fails() {
             }
             Ok::<u64, StorageError>(rows)
         });
-        while faulty.struck() <= 6 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let one_is_held = async {
+            while faulty.struck() <= 6 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let one_is_held = tokio::time::timeout(HAPPENS_WITHIN, one_is_held).await;
+        one_is_held.expect("a read is held");
         let memory = setup.shared.memory();
         memory.set_limit(largest_chunk(&setup) * 2 / 3);
         faulty.heal();
@@ -282,9 +290,13 @@ async fn a_failed_scan_gives_back_untaken_chunks() {
     // A consumer that asks, but never takes the answer.
     let mut call = Box::pin(scan.next_chunk());
     assert!(futures::poll!(&mut call).is_pending());
-    while pool.snapshot().scans[0].chunks_held == 0 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let holds_a_chunk = async {
+        while pool.snapshot().scans[0].chunks_held == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let holds_a_chunk = tokio::time::timeout(HAPPENS_WITHIN, holds_a_chunk).await;
+    holds_a_chunk.expect("a chunk is loaded");
     setup
         .shared
         .memory()

@@ -7,15 +7,17 @@
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)`, other texts | texts with their blanks | `operators/padded.rs` |
 //! | texts, others | texts | an error |
-//! | `u = ANY ('{…}')` of uuid and jsonb | texts as they are written | values of the type |
+//! | `x = ANY ('{…}')` | texts, read by Arrow | values of the type of `x`, without its modifier |
+//! | `'…' = ANY (array)` | texts | a value of the type of the elements |
 //! | rows | columns by their names | an error, unless the names are alike |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
-//! (`rules/lists.rs`), and comparison operators, which already have PostgreSQL's types.
+//! (`rules/lists.rs`), untyped constants beside IN and BETWEEN (`rules/semantics.rs`), and
+//! comparison operators, which already have PostgreSQL's types.
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -26,14 +28,17 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::scalar::ScalarValue;
 
 use crate::PgError;
 use crate::casts::{Target, cast_expr};
-use crate::dialect::AS_ARRAY;
+use crate::dialect::{AS_ARRAY, elements};
 use crate::functions::arrays::{ALL, ANY};
 use crate::functions::scalar::marked_type;
 use crate::operators::padded::{self, Trimmed};
-use crate::operators::{ComparedIn, check_comparable, check_fields, is_unknown, typed};
+use crate::operators::{
+    ComparedIn, check_comparable, check_fields, is_of_catalogue, is_unknown, numeric_of, typed,
+};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -177,37 +182,50 @@ fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
 
 /// Casts a value and the elements of an array to the type in which they are compared.
 fn with_array(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
-    let is_read = read_elements(args, schema, config)?;
+    let read = read_elements(args, schema, config)? || read_value(args, schema, config)?;
+    let united = unite_texts(args, schema, config)?;
+    Ok(read || united)
+}
+
+/// Casts texts of which one side is `character(n)`, and checks that the others can be compared.
+fn unite_texts(args: &mut Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
     let [Expr::Literal(sign, _), value, array] = args.as_slice() else {
-        return Ok(is_read);
+        return Ok(false);
     };
     let DataType::List(element) = array.get_type(schema)? else {
-        return Ok(is_read);
+        return Ok(false);
     };
     if is_unknown(value) {
-        return Ok(is_read);
+        return Ok(false);
     }
     let element = varying(array, schema).unwrap_or(element);
     let given = value.to_field(schema)?.1;
-    let sign = sign.try_as_str().flatten().unwrap_or("=");
-    check_fields(sign, &given, &element)?;
+    let symbol = sign.try_as_str().flatten().unwrap_or("=");
+    check_fields(symbol, &given, &element)?;
     // LIKE and regular expressions do not ignore the trailing blanks.
-    if !sign.chars().all(|part| "<>!=".contains(part)) {
-        return Ok(is_read);
+    if !compares(sign) {
+        return Ok(false);
     }
     let Some((value, array)) = padded::with_elements((value, &given), (array, &element), config)
     else {
-        return Ok(is_read);
+        return Ok(false);
     };
     args.truncate(1);
     args.extend([value, array]);
     Ok(true)
 }
 
-/// Casts an array that is written as a text (`u = ANY ('{…}')`) if the value beside it has a type
-/// that Arrow lacks: a uuid and a jsonb have several spellings.
+/// Whether the operator of ANY or ALL compares values of one type. (LIKE and regular expressions
+/// take texts.)
+fn compares(sign: &ScalarValue) -> bool {
+    let sign = sign.try_as_str().flatten().unwrap_or("=");
+    sign.chars().all(|part| "<>!=".contains(part))
+}
+
+/// Casts an array that is written as a text (`x = ANY ('{…}')`) to an array of the type of the
+/// value beside it.
 fn read_elements(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
-    let [_, value, array] = args else {
+    let [Expr::Literal(sign, _), value, array] = args else {
         return Ok(false);
     };
     let Expr::ScalarFunction(call) = &*array else {
@@ -218,11 +236,67 @@ fn read_elements(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -
         return Ok(false);
     };
     let given = value.to_field(schema)?.1;
-    let Some(target @ (Target::Uuid | Target::Jsonb)) = Target::of_field(&given) else {
+    if !compares(sign) || is_of_catalogue(&given) {
+        return Ok(false);
+    }
+    let Some(target) = element_type(&given, text) else {
         return Ok(false);
     };
     *array = cast_expr(text.clone(), &Target::Array(Box::new(target)), config);
     Ok(true)
+}
+
+/// The type of the elements written in a text, beside a value with this field; `None` if they are
+/// texts.
+fn element_type(value: &Field, text: &Expr) -> Option<Target> {
+    match Target::of_field(value)?.unmodified() {
+        // The operators of varchar and name are those of text; json has none.
+        Target::Text | Target::Varchar(_) | Target::Name | Target::Json | Target::JsonPath => None,
+        // There are no arrays of arrays.
+        Target::Array(_) => None,
+        // With the digits of the numbers, so that the array folds to a list that prunes files.
+        Target::Numeric(_) | Target::NumericOf(..) => {
+            let written = match text {
+                Expr::Literal(text, _) => text.try_as_str().flatten().and_then(elements),
+                _ => None,
+            };
+            let texts = written.iter().flatten().flatten().map(String::as_str);
+            let known = written.as_ref().and_then(|_| numeric_of(texts));
+            Some(known.unwrap_or(Target::Numeric(None)))
+        }
+        other => Some(other),
+    }
+}
+
+/// Gives an untyped constant the type of the elements with which it is compared.
+fn read_value(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
+    let [Expr::Literal(sign, _), value, array] = args else {
+        return Ok(false);
+    };
+    if !is_unknown(value) || !compares(sign) {
+        return Ok(false);
+    }
+    let (mut held, mut element) = (array.get_type(schema)?, None);
+    while let DataType::List(inner)
+    | DataType::LargeList(inner)
+    | DataType::FixedSizeList(inner, _) = &held
+    {
+        let inner = Arc::clone(inner);
+        held = inner.data_type().clone();
+        element = Some(inner);
+    }
+    let Some(element) = element.filter(|element| !is_of_catalogue(element)) else {
+        return Ok(false);
+    };
+    let is_read = match Target::of_field(&element) {
+        Some(Target::Bpchar(_)) => true,
+        Some(target) => !target.is_text(),
+        None => false,
+    };
+    if is_read {
+        *value = typed(std::mem::take(value), &element, config);
+    }
+    Ok(is_read)
 }
 
 /// The element field of `ARRAY[…]` if the elements are `varchar`; the array's type does not keep

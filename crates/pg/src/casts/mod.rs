@@ -34,7 +34,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, lit,
 };
 
-pub(crate) use numbers::overflow;
+pub(crate) use numbers::{overflow, parse_bool};
 pub(crate) use target::extension;
 pub(crate) use target::{OPEN_SCALE, decimal};
 pub use target::{PG_TYPE, Target};

@@ -165,7 +165,7 @@ fn no_numeric(word: &str) -> PgError {
 }
 
 /// Parses a boolean as PostgreSQL does: any unambiguous prefix of its words.
-fn parse_bool(text: &str) -> Result<bool, PgError> {
+pub(crate) fn parse_bool(text: &str) -> Result<bool, PgError> {
     let word = text.trim_matches(is_space).to_ascii_lowercase();
     let begins = |full: &str| !word.is_empty() && full.starts_with(&word);
     match word.as_str() {

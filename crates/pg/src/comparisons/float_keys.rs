@@ -11,6 +11,8 @@
 //! the key, so an order of arrays puts NULLs last (first, if it descends), and an additional key
 //! before it places the NULL arrays.
 //!
+//! `count(DISTINCT x)` of arrays and rows counts bytes (`list_key.rs`).
+//!
 //! Not here: comparisons outside of keys.
 
 use std::sync::Arc;
@@ -120,6 +122,13 @@ fn keyed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::AggregateFunction(mut call) => {
             if call.params.distinct {
                 make(&mut call.params.args);
+                if call.func.name() == "count" {
+                    let args = call.params.args.iter_mut();
+                    for nested in args.filter(|arg| list_key::is_nested(arg, schema)) {
+                        *nested = list_key::list_key(std::mem::take(nested));
+                        changed = true;
+                    }
+                }
             }
             // The sort key of an ordered-set aggregate is also its argument.
             if !call.func.supports_within_group_clause() {

@@ -1,5 +1,5 @@
-//! `list_key(x)`: bytes that replace an array as a key of a join, and in a sort whose NULLs are at
-//! the opposite end.
+//! `list_key(x)`: bytes that replace an array as a key of a join, as the argument of
+//! `count(DISTINCT x)`, and in a sort whose NULLs are at the opposite end.
 //!
 //! The bytes sort in PostgreSQL's order, in which a NULL element is greater than others. Arrow's
 //! sort places NULL elements like NULL arrays.
@@ -8,6 +8,10 @@
 //! skips rows outside of them. For arrays the two sides use different orders (55.2,
 //! `hash_join/shared_bounds.rs`): NULL elements are less in one, and greater in the other. Bytes
 //! have a single order. Once DataFusion uses one order for arrays, they can be keys themselves.
+//!
+//! For `count(DISTINCT x)` DataFusion keeps arrays and rows as slices of their batches, and counts
+//! the memory of the whole batch for each (55.2, `DistinctCountAccumulator`), so the memory grows
+//! with the square of the rows. Bytes have an accumulator that copies each value once.
 
 use std::sync::Arc;
 
@@ -36,7 +40,15 @@ pub(super) fn bytes_of(
     Some((list_key(left.clone()), list_key(right.clone())))
 }
 
-/// The bytes for an array.
+/// Whether an expression is an array or a row that has bytes.
+pub(super) fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|held| {
+        let nested = held.is_list() || matches!(held, DataType::Struct(_));
+        nested && RowConverter::supports_fields(&[SortField::new(held)])
+    })
+}
+
+/// The bytes for an array or a row.
 pub(super) fn list_key(list: Expr) -> Expr {
     called().call(vec![list])
 }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `float_extremes.rs` | which float is the minimum or maximum? |
 //! | `float_keys.rs` | when do two floats form the same group or row, or match in a join? |
-//! | `list_key.rs` | by which bytes does a join match arrays? |
+//! | `list_key.rs` | by which bytes are arrays joined, sorted and counted? |
 //! | `lossy_casts.rs` | in which comparisons must a cast be evaluated? |
 //! | `sort_keys.rs` | by which keys are intervals and jsonb compared? |
 //! | `units.rs` | how are timestamps of other units compared with constants? |

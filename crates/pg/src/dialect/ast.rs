@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, Query, SelectItem, SetExpr, TableFactor, Value, Visit,
-    Visitor,
+    FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, Query, SelectItem, SetExpr,
+    TableFactor, Value, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -111,7 +111,10 @@ pub(crate) fn text(value: &str) -> Expr {
 pub(super) fn literal_text(expr: &Expr) -> Option<&str> {
     match expr {
         Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => Some(text),
+            Value::SingleQuotedString(text)
+            | Value::EscapedStringLiteral(text)
+            | Value::UnicodeStringLiteral(text) => Some(text),
+            Value::DollarQuotedString(quoted) => Some(&quoted.value),
             _ => None,
         },
         Expr::Nested(inner) => literal_text(inner),
@@ -160,6 +163,20 @@ pub(super) fn each_branch(body: &mut SetExpr, each: &mut impl FnMut(&mut SetExpr
             }
             branch => each(branch),
         }
+    }
+}
+
+/// What a join is constrained by; `None` for CROSS JOIN.
+pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match operator {
+        JoinOperator::Join(on)
+        | JoinOperator::Inner(on)
+        | JoinOperator::Left(on)
+        | JoinOperator::LeftOuter(on)
+        | JoinOperator::Right(on)
+        | JoinOperator::RightOuter(on)
+        | JoinOperator::FullOuter(on) => Some(on),
+        _ => None,
     }
 }
 

@@ -1,4 +1,8 @@
 //! `as_array`, which the dialect inserts (`dialect/expressions/arrays.rs`).
+//!
+//! Here it reads texts and parameters. Beside a value of another type the analysis replaces it with
+//! a cast (`analysis/mixed_types.rs`), because Arrow reads numerics, moments and intervals
+//! differently from PostgreSQL.
 
 use std::sync::Arc;
 

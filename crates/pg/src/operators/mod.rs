@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 pub(crate) use common_type::ComparedIn;
 pub(crate) use meeting::{Meeting, compared, meeting, met, order};
-pub(crate) use unknown::{as_common, common, is_unknown, mismatch, typed};
+pub(crate) use unknown::{as_common, common, is_unknown, mismatch, numeric_of, typed};
 
 use crate::casts::{Target, cast_expr};
 use crate::functions::arrays;
@@ -78,7 +78,7 @@ impl ExprPlanner for Planner {
             elements.map(|(element, (held, _))| as_common(element, held, &field, &self.config));
         let united = united.collect();
         Ok(match field.data_type().is_list() {
-            true => PlannerResult::Planned(arrays::array(united, &field)),
+            true => PlannerResult::Planned(arrays::make_array(united, &field)),
             false => PlannerResult::Original(united),
         })
     }
@@ -264,7 +264,7 @@ pub(crate) fn check_fields(sign: &str, left: &Field, right: &Field) -> Result<()
 }
 
 /// Whether a type is one of the catalog's (oid, name), which have their own rules.
-fn is_of_catalogue(field: &Field) -> bool {
+pub(crate) fn is_of_catalogue(field: &Field) -> bool {
     field.metadata().keys().any(|key| key.starts_with("pg_"))
 }
 

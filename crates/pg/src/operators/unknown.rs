@@ -53,10 +53,24 @@ fn fits(expr: &Expr, length: u32) -> bool {
 }
 
 fn digits(value: &ScalarValue) -> Option<Target> {
-    let number = Numeric::parse(value.try_as_str()??)?;
-    let count = number.digits.magnitude().to_string().len();
-    let precision = u8::try_from(count.max(number.scale as usize)).ok()?;
-    let scale = i8::try_from(number.scale).ok()?;
+    numeric_of([value.try_as_str()??])
+}
+
+/// The numeric that holds all the numbers written in these texts; `None` if one is no number, or if
+/// they have too many digits.
+pub(crate) fn numeric_of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Target> {
+    let (mut whole, mut scale) = (0_usize, 0_usize);
+    for text in texts {
+        let number = Numeric::parse(text)?;
+        let (count, own) = (
+            number.digits.magnitude().to_string().len(),
+            number.scale as usize,
+        );
+        whole = whole.max(count.saturating_sub(own));
+        scale = scale.max(own);
+    }
+    let precision = u8::try_from(whole + scale).ok()?.max(1);
+    let scale = i8::try_from(scale).ok()?;
     (precision <= 76).then_some(Target::NumericOf(precision, scale))
 }
 

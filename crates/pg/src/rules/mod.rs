@@ -1,15 +1,17 @@
 //! Analyzer rules that run before DataFusion's coercion.
 //!
 //! `semantics.rs` types untyped constants, and expressions over several values (CASE, coalesce,
-//! IN) by the common type; `lists.rs` does so for IN and BETWEEN over numbers. `aggregates.rs`
-//! turns PostgreSQL's aggregates into DataFusion's `sum` and `count`, which fragments, sharing and
-//! statistics support. `distinct.rs` sorts lists of values, `arrays.rs` compares arrays, and
-//! `shown_scales.rs` shows quotients with PostgreSQL's digits.
+//! IN) by the common type; `lists.rs` does so for IN and BETWEEN over numbers, and `open_left.rs`
+//! for IN and BETWEEN of an untyped constant. `aggregates.rs` turns PostgreSQL's aggregates into
+//! DataFusion's `sum` and `count`, which fragments, sharing and statistics support. `distinct.rs`
+//! sorts lists of values, `arrays.rs` compares arrays, and `shown_scales.rs` shows quotients with
+//! PostgreSQL's digits.
 
 mod aggregates;
 mod arrays;
 mod distinct;
 mod lists;
+mod open_left;
 mod semantics;
 mod shown_scales;
 

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `pg_case(c, x, …)`, `coalesce(…)`, `greatest(…)`, `nullif(…)` | DataFusion's, with values cast to the common type |
 //! | `x IN ('1', …)`, `x BETWEEN '1' AND …`, `x IS DISTINCT FROM '1'` | constants of the type of `x` |
+//! | `'1' IN (x, …)`, `'1' BETWEEN x AND …` | the same (`open_left.rs`) |
+//! | `array_position(a, '1')`, `array_append(a, '1')` | constants of the type of the elements |
 //! | a cast by DataFusion (INSERT) that loses digits | `pg_cast` |
 //! | `string_agg(x, …)` of `character(n)` | `string_agg(x::text, …)` |
 //! | `x IS NULL` of a struct | whether each field is NULL |
@@ -26,9 +28,10 @@ use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::functions::scalar::type_name;
 use crate::functions::{fields_null, mark_of, marked_like};
 use crate::numbers::aggregation::Common;
+use crate::operators::padded;
 use crate::operators::{is_unknown, typed};
 
-use super::{distinct, lists};
+use super::{distinct, lists, open_left};
 
 #[derive(Debug)]
 pub(super) struct Semantics;
@@ -73,6 +76,9 @@ impl FunctionRewrite for Semantics {
                 };
                 elements_typed(call, list, elements, schema, config)
             }
+            Expr::InList(list) if is_unknown(&list.expr) => {
+                open_left::in_list(list, schema, config)
+            }
             Expr::InList(list) if list.list.iter().any(is_unknown) => {
                 let field = list.expr.to_field(schema)?.1;
                 let values = list.list.into_iter().map(|value| {
@@ -86,6 +92,9 @@ impl FunctionRewrite for Semantics {
                 lists::in_list(list, schema, config)
             }
             Expr::InList(list) => lists::in_list(list, schema, config),
+            Expr::Between(between) if is_unknown(&between.expr) => {
+                open_left::between(between, schema, config)
+            }
             Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {
                 let field = between.expr.to_field(schema)?.1;
                 let bound = |value: Box<Expr>| {
@@ -191,7 +200,8 @@ fn follow_arguments(order: &mut [Sort], given: &[Expr], made: &[Expr]) -> Result
     Ok(())
 }
 
-/// Constants that become elements, or are compared with them, get the type of the elements.
+/// Constants that become elements, or are compared with them, get the type of the elements. Those
+/// that become elements of a `character(n)[]` are not padded: the array's elements have no length.
 fn elements_typed(
     mut call: ScalarFunction,
     list: usize,
@@ -205,13 +215,19 @@ fn elements_typed(
         .as_ref()
         .map(|(_, field)| field.data_type())
     {
-        Some(DataType::List(inner)) if mark_of(inner).is_some() => Arc::clone(inner),
+        Some(DataType::List(inner)) if !inner.data_type().is_nested() => Arc::clone(inner),
         _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
     };
     let mut changed = false;
     for at in elements {
         if let Some(value) = call.args.get_mut(*at).filter(|value| is_unknown(value)) {
-            *value = typed(value.clone(), &inner, config);
+            let is_searched = *at == 1 && call.func.name() != "array_append";
+            let like = if is_searched {
+                Arc::clone(&inner)
+            } else {
+                padded::unpadded(&inner)
+            };
+            *value = typed(value.clone(), &like, config);
             changed = true;
         }
     }

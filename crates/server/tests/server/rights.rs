@@ -13,7 +13,7 @@ use coscan::{Engine, EngineConfig, Rights, Session};
 use futures::TryStreamExt;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::common::{TestServer, state};
+use crate::common::{HAPPENS_WITHIN, TestServer, state};
 
 /// Statements for each row of the page, by the row's first cell. `{}` is the test's folder.
 const CASES: &[(&str, &[&str])] = &[
@@ -548,19 +548,21 @@ async fn hidden_statements_change_nothing() {
     }
 }
 
-/// The memory of operators, once it no longer changes: a statement's task frees its own a moment
-/// after the client learns of its end.
+/// The memory of operators, once it has not changed for a second: a statement's task frees its own
+/// a moment after the client learns of its end.
 async fn settled_bytes(engine: &Engine) -> u64 {
     let begun = Instant::now();
-    let mut last = u64::MAX;
+    let (mut last, mut since) = (u64::MAX, begun);
     loop {
         let now = engine.metrics().operator_bytes;
-        if now == last {
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+        if since.elapsed() >= Duration::from_secs(1) {
             return now;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{now} changes");
-        last = now;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(begun.elapsed() < HAPPENS_WITHIN, "{now} changes");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Each claim is decided by points of this run. A claim without points is left out.
 
+use std::collections::BTreeSet;
+
 use coscan_study::Claim;
 
 use super::experiments::{CHOSEN, IDLE, LAST_SLOW, WITHOUT};
@@ -69,20 +71,32 @@ fn beside_fixed(results: &ParallelResults) -> Option<Claim> {
     Some(Claim::new(text, ratio <= UNAFFECTED, evidence))
 }
 
-/// Only the reserve differs. Fails with *ground.rs: `page_reserve` is true in every setting*.
+/// Only the reserve differs. Every degree counts: one that was measured only with the reserve, or
+/// only without, makes the claim fail. Fails with *ground.rs: `page_reserve` is true in every
+/// setting*.
 fn reserve(results: &ParallelResults) -> Option<Claim> {
-    let fixed = |reserve: bool| {
-        let of = results.of(MIX);
-        of.filter(move |point| point.parallelism.is_some() && point.reserve == reserve)
+    let degrees = results.of(MIX).filter_map(|point| point.parallelism);
+    let degrees: BTreeSet<u32> = degrees.collect();
+    let p95 = |degree: u32, reserve: bool| {
+        let mut of = results.of(MIX);
+        let of = of.find(|point| point.parallelism == Some(degree) && point.reserve == reserve);
+        of.map(|point| point.point_p95_s)
     };
-    let ratios = fixed(true).filter_map(|with| {
-        let without = fixed(false).find(|point| point.parallelism == with.parallelism)?;
-        Some(with.point_p95_s / without.point_p95_s)
-    });
-    let most = ratios.reduce(f64::max)?;
+    let ratios = degrees
+        .iter()
+        .filter_map(|&degree| Some(p95(degree, true)? / p95(degree, false)?));
+    let ratios: Vec<f64> = ratios.collect();
+    let most = ratios.iter().copied().reduce(f64::max)?;
     let text = "the reserve for pages: their P95 is at most half of that without it, under every \
                 fixed parallelism";
-    Some(Claim::new(text, most <= 0.5, factor(most)))
+    let evidence = format!(
+        "{} at {} of {} degrees",
+        factor(most),
+        ratios.len(),
+        degrees.len()
+    );
+    let holds = ratios.len() == degrees.len() && most <= 0.5;
+    Some(Claim::new(text, holds, evidence))
 }
 
 /// The best fixed degree is known only after the run. Fails with *parallelism/mod.rs: a scan reads
@@ -238,7 +252,7 @@ mod tests {
             bytes_per_second: 200e6,
             ..Point::default()
         };
-        let results = ParallelResults {
+        let mut results = ParallelResults {
             points: vec![
                 point(CHOSEN, None, true, 0.025),
                 point("fixed 4", Some(4), true, 0.02),
@@ -248,6 +262,12 @@ mod tests {
         };
         let seen = claims(&results);
         let decided: Vec<_> = seen[1..].iter().map(|c| (c.holds, &*c.evidence)).collect();
-        assert_eq!(decided, [(false, "1.25 (fixed 4)"), (true, "0.20")]);
+        let halved = (true, "0.20 at 1 of 1 degrees");
+        assert_eq!(decided, [(false, "1.25 (fixed 4)"), halved]);
+        let without_a_pair = point("fixed 8", Some(8), true, 0.03);
+        results.points.push(without_a_pair);
+        let seen = &claims(&results)[2];
+        let decided = (seen.holds, &*seen.evidence);
+        assert_eq!(decided, (false, "0.20 at 1 of 2 degrees"));
     }
 }

@@ -131,6 +131,10 @@ fn fixed(degree: u32, reserve: bool) -> Setting {
 async fn changing(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let options = ground.options;
     let queries = ground.queries();
+    assert!(
+        queries.clients.iter().all(|c| c.len() >= 4 * PHASE_SCANS),
+        "each of the four phases has scans of its own"
+    );
     // No scan is in two phases.
     let scans = |client: &Vec<usize>, phase: usize| {
         let scans = client.iter().skip(phase * PHASE_SCANS).take(PHASE_SCANS);

@@ -4,8 +4,9 @@
 //! arrive whether or not earlier ones are answered. The scans go on until all point queries are
 //! answered, so no point query is left out because it took long. A load that changes has phases: a
 //! phase ends when its clients have answers to a fixed list of queries.
-//! L1: the first [`WARM_UP`], in which clients fill an empty buffer, is not counted. L2: the scans
-//! of a point have ended before the next point begins.
+//! L1: the first [`WARM_UP`], in which clients fill an empty buffer, is not counted, except in a
+//! load that changes: there every phase counts whole, so in every setting the first phase fills the
+//! buffer at the phase's cost. L2: the scans of a point have ended before the next point begins.
 
 use std::sync::Arc;
 use std::time::Duration;

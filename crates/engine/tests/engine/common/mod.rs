@@ -102,6 +102,38 @@ pub async fn loads_end(engine: &Engine) {
     end.await.expect("all loads ended");
 }
 
+/// Runs four different queries, each in three sessions at once. Of each query, one run computes the
+/// rows that the other two take: it still runs when they come, or has left its rows behind. So it
+/// is however slow the machine is. The engine must record a trace.
+pub async fn equal_queries_run_once(
+    session: &Session,
+    plain: &SessionContext,
+    query: impl Fn(usize) -> String,
+) {
+    let asked = |n: usize| {
+        let (own, label) = (session.engine().session(), format!("query {}", n % 4));
+        own.label(&label).expect("set");
+        (own, label, query(n % 4))
+    };
+    let asked: Vec<(Session, String, String)> = (0..12).map(asked).collect();
+    let all = asked.iter().map(|(own, _, sql)| rows(own, sql));
+    let found = futures::future::join_all(all).await;
+    for ((_, _, sql), found) in asked.iter().zip(found) {
+        assert_eq!(found, plain_rows(plain, sql).await, "{sql}");
+    }
+    let trace = session.engine().operator_trace();
+    for (_, label, sql) in &asked[..4] {
+        // Runs for parts of the query may have takers that ask other queries.
+        let is_whole = trace.iter().any(|run| {
+            let mut takers = run.takers.iter();
+            *run.label == **label
+                && run.takers.len() == 2
+                && takers.all(|taker| *taker.label == **label)
+        });
+        assert!(is_whole, "{label}: {sql}: {trace:?}");
+    }
+}
+
 /// The rows of a query of plain DataFusion, each as text, sorted.
 pub async fn plain_rows(context: &SessionContext, sql: &str) -> Vec<String> {
     let mut rows = plain_rows_in_order(context, sql).await;

@@ -446,7 +446,7 @@ async fn kill_and_look(rounds: u64, children: usize) {
             child.kill().unwrap();
             child.wait().unwrap();
         }
-        assert!(at_work.is_ok(), "round {round}: no child works");
+        assert!(at_work.is_ok(), "round {round}: a child does not work");
         for child in &working {
             fs::remove_file(works(folder.path(), child.id())).unwrap();
         }

@@ -326,25 +326,14 @@ async fn queries_that_run_at_once_share_what_they_can() {
     let plain = tables.plain().await;
     let (o, l) = (tables.path("o"), tables.path("l"));
     let both: [(&str, &Path); 2] = [("o", &o), ("l", &l)];
-    let session = common::session(config(), &both).await;
-    let queries: Vec<String> = (0..12)
-        .map(|n| {
-            format!(
-                "SELECT o.k, o.v, l.v FROM o JOIN l ON o.k = l.k WHERE l.v % 7 <> {}",
-                n % 4
-            )
-        })
-        .collect();
-    let all = queries.iter().map(|sql| rows(&session, sql));
-    let found = futures::future::join_all(all).await;
-    for (sql, found) in queries.iter().zip(found) {
-        assert_eq!(found, plain_rows(&plain, sql).await, "{sql}");
-    }
-    // Four of the twelve queries differ. Each of the others takes the rows of an equal one, which
-    // still runs or has left them behind: however slow the machine is, no row is computed twice.
-    let metrics = session.engine().metrics();
-    let shared = metrics.operators_joined + metrics.operators_late;
-    assert!(shared >= 8, "{metrics:?}");
+    let config = EngineConfig {
+        record_trace: true,
+        ..config()
+    };
+    let session = common::session(config, &both).await;
+    let query =
+        |n: usize| format!("SELECT o.k, o.v, l.v FROM o JOIN l ON o.k = l.k WHERE l.v % 7 <> {n}");
+    common::equal_queries_run_once(&session, &plain, query).await;
 }
 
 /// A sorted table in files and row groups of random sizes.

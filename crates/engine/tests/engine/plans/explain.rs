@@ -100,9 +100,13 @@ async fn explain_analyze_shows_the_share_of_each_of_two_scans() {
             let scans = pools.iter().flat_map(|pool| &pool.scans);
             scans.filter(|scan| scan.waiting > 0).count()
         };
-        while waiting() < 2 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        let wait = async {
+            while waiting() < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let wait = tokio::time::timeout(Duration::from_secs(60), wait).await;
+        wait.expect("both scans wait");
         device.heal();
     };
     let (a, b, ()) = tokio::join!(

@@ -706,25 +706,14 @@ async fn queries_that_run_at_once_share_what_they_can() {
     let table = Table::new();
     write(&table.file("0.parquet"), &ascending(0, 6000), 400);
     let plain = plain(&[("t", &table.path())]).await;
-    let session = common::session(config(), &[("t", &table.path())]).await;
-    let queries: Vec<String> = (0..12)
-        .map(|n| {
-            format!(
-                "SELECT k, g, sum(v), count(*) FROM t WHERE v % 7 <> {} GROUP BY k, g",
-                n % 4
-            )
-        })
-        .collect();
-    let all = queries.iter().map(|sql| rows(&session, sql));
-    let found = futures::future::join_all(all).await;
-    for (sql, found) in queries.iter().zip(found) {
-        assert_eq!(found, plain_rows(&plain, sql).await, "{sql}");
-    }
-    // Four of the twelve queries differ. Each of the others takes the rows of an equal one, which
-    // still runs or has left them behind: however slow the machine is, no row is computed twice.
-    let metrics = session.engine().metrics();
-    let shared = metrics.operators_joined + metrics.operators_late;
-    assert!(shared >= 8, "{metrics:?}");
+    let config = EngineConfig {
+        record_trace: true,
+        ..config()
+    };
+    let session = common::session(config, &[("t", &table.path())]).await;
+    let query =
+        |n: usize| format!("SELECT k, g, sum(v), count(*) FROM t WHERE v % 7 <> {n} GROUP BY k, g");
+    common::equal_queries_run_once(&session, &plain, query).await;
 }
 
 /// A sorted table in files and row groups of random sizes; rows within may be unsorted.

@@ -268,6 +268,13 @@ async fn a_slow_device_holds_up_only_queries_that_need_it() {
         let session = session.clone();
         tokio::spawn(async move { rows(&session, "SELECT count(x), sum(x % 5) FROM t").await })
     };
+    let is_held = async {
+        while device.struck() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let is_held = tokio::time::timeout(Duration::from_secs(60), is_held).await;
+    is_held.expect("the query needs the slow device");
     for turn in 0..5 {
         let sql = format!(
             "SELECT count(x) FROM t WHERE k % 2 <> {} AND k < 20000",

@@ -243,7 +243,7 @@ fn plainly_collected(query: &Query) -> Option<Expr> {
 }
 
 /// The `ARRAY[…]` for an array written as text; `None` if the text is not an array, or its inner
-/// arrays differ in length.
+/// arrays differ in length or are empty, which PostgreSQL 15 refuses.
 fn literal(array: &str) -> Option<Expr> {
     let elem = match elements(array) {
         Some(elements) => elements
@@ -252,7 +252,7 @@ fn literal(array: &str) -> Option<Expr> {
             .collect::<Vec<_>>(),
         None => nested(array)?
             .into_iter()
-            .map(literal)
+            .map(|inner| literal(inner).filter(|inner| matches!(inner, Expr::Array(_))))
             .collect::<Option<Vec<_>>>()?,
     };
     if elem.is_empty() {

@@ -3,7 +3,7 @@
 //! | pass | from | to |
 //! |---|---|---|
 //! | `arrays` | `'{1,2}'::int[]`, `x = ANY('{…}')`, `ARRAY(SELECT …)` | array expressions |
-//! | `conditions` | `b AND 'true'` | casts to boolean |
+//! | `conditions` | `b AND 'true'`, `ON 'true'` | booleans |
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |

@@ -7,12 +7,13 @@
 //! | `(a, b) IN ((c, d), …)` | `(a = c AND b = d) OR …` |
 //! | `(a, b) BETWEEN (c, d) AND …` | `(a, b) >= (c, d) AND …` |
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
-//! | `SELECT (a, b)`, `(a, b)::text` | `SELECT row(a, b)`, `row(a, b)::text` |
+//! | `SELECT (a, b)`, `(a, b)::text`, `f((a, b))`, `ARRAY[(a, b)]` | `row(a, b)` in its place |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Select, SelectItem, UnaryOperator, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Select,
+    UnaryOperator, VisitorMut,
 };
 
 use crate::dialect::ast::{arguments, boolean, call, item_expr_mut, last_word, null, text};
@@ -23,16 +24,8 @@ impl VisitorMut for Rows {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        select
-            .projection
-            .iter_mut()
-            .for_each(|item: &mut SelectItem| {
-                if let Some(expr) = item_expr_mut(item)
-                    && let Expr::Tuple(fields) = expr
-                {
-                    *expr = call("row", std::mem::take(fields));
-                }
-            });
+        let items = select.projection.iter_mut();
+        items.filter_map(item_expr_mut).for_each(as_call);
         ControlFlow::Continue(())
     }
 
@@ -40,10 +33,27 @@ impl VisitorMut for Rows {
         if let Some(plain) = rewritten(expr) {
             *expr = plain;
         }
-        if let Expr::Cast { expr: row, .. } = expr
-            && let Some(fields) = fields(row)
-        {
-            **row = call("row", fields);
+        match expr {
+            Expr::Cast { expr: value, .. } => as_call(value),
+            Expr::Array(array) => array.elem.iter_mut().for_each(as_call),
+            Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }
+                if !matches!(right.as_ref(), Expr::Subquery(_)) =>
+            {
+                as_call(left);
+            }
+            Expr::Function(function) => {
+                let counts = last_word(&function.name).as_deref() == Some("count");
+                if let FunctionArguments::List(list) = &mut function.args {
+                    for argument in &mut list.args {
+                        if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = argument
+                            && !(counts && of_columns(value))
+                        {
+                            as_call(value);
+                        }
+                    }
+                }
+            }
+            _ => {}
         }
         ControlFlow::Continue(())
     }
@@ -58,6 +68,28 @@ pub(in crate::dialect) fn fields(expr: &Expr) -> Option<Vec<Expr>> {
         }
         Expr::Nested(inner) => fields(inner),
         _ => None,
+    }
+}
+
+/// Writes a row without the word ROW, which has other field names in DataFusion, as a call.
+fn as_call(expr: &mut Expr) {
+    match expr {
+        Expr::Tuple(fields) => *expr = call("row", std::mem::take(fields)),
+        Expr::Nested(inner) => as_call(inner),
+        _ => {}
+    }
+}
+
+/// Whether a row begins with a column. DataFusion makes such rows, faster than the call; a count
+/// does not show the names of their fields.
+fn of_columns(expr: &Expr) -> bool {
+    match expr {
+        Expr::Tuple(fields) => matches!(
+            fields.first(),
+            Some(Expr::Identifier(_) | Expr::CompoundIdentifier(_))
+        ),
+        Expr::Nested(inner) => of_columns(inner),
+        _ => false,
     }
 }
 

@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Subscript, TrimWhereField, UnaryOperator, Value, ValueWithSpan, VisitorMut,
 };
 
-use super::sets::{array_of_set, rows_of_set};
+use super::sets::{array_of_set, holds_set, rows_of_set};
 use crate::dialect::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 use crate::functions::IS_NORMALIZED;
 use crate::functions::arrays::{ALL, ANY, FLAT};
@@ -438,7 +438,7 @@ fn function_call(function: &mut Function) -> Option<Expr> {
                 return None;
             };
             if let Expr::Function(inner) = array
-                && last_word(&inner.name).is_some_and(|name| name == FLAT || name.ends_with(SET))
+                && last_word(&inner.name).is_some_and(|name| name == FLAT || holds_set(&name))
             {
                 return None;
             }
@@ -494,9 +494,6 @@ fn function_call(function: &mut Function) -> Option<Expr> {
         }
     }
 }
-
-/// The suffix of functions that return a set as an array.
-pub(in crate::dialect) const SET: &str = "_array";
 
 fn renamed(function: &mut Function, name: &str) -> Expr {
     let mut renamed = function.clone();

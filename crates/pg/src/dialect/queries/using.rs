@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use crate::dialect::ast::{call, compared, template, with_ands};
+use crate::dialect::ast::{call, compared, constraint, template, with_ands};
 use crate::dialect::expressions::{ROWS_OF, row_column};
 use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
@@ -205,19 +205,6 @@ fn outputs(select: &Select) -> Vec<String> {
 
 fn same(one: &Ident, other: &Ident) -> bool {
     folded(one) == folded(other)
-}
-
-fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    match operator {
-        JoinOperator::Join(on)
-        | JoinOperator::Inner(on)
-        | JoinOperator::Left(on)
-        | JoinOperator::LeftOuter(on)
-        | JoinOperator::Right(on)
-        | JoinOperator::RightOuter(on)
-        | JoinOperator::FullOuter(on) => Some(on),
-        _ => None,
-    }
 }
 
 /// The qualifier of a table's columns.

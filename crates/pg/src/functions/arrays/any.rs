@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::Array as _;
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::compute::kernels::cmp::not_distinct;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::expr::InList;
@@ -18,7 +19,7 @@ use crate::PgError;
 use crate::casts::Target;
 use crate::functions::regex::{Regex, like};
 use crate::functions::scalar::Take::{Any, Text};
-use crate::functions::scalar::{Form, Function, Give, Row, Value, is_text, type_name};
+use crate::functions::scalar::{Form, Function, Give, Row, Value, is_bytes, is_text, type_name};
 use crate::operators::{Meeting, meeting};
 
 pub(crate) const ANY: &str = "pg_any";
@@ -61,7 +62,18 @@ fn met(function: &str, element: &Field, value: &Field) -> Result<FieldRef> {
         let message = "ANY and ALL of times with a time zone beside others are not supported";
         return Err(PgError::unsupported(message).into());
     }
-    Ok(found)
+    Ok(nanoseconds([element, value]).unwrap_or(found))
+}
+
+/// Nanoseconds, if only one of two timestamps has them: a conversion to microseconds would cut it.
+fn nanoseconds(sides: [&Field; 2]) -> Option<FieldRef> {
+    let is_fine = |held: &DataType| matches!(held, DataType::Timestamp(TimeUnit::Nanosecond, _));
+    let is_moment = |held: &DataType| matches!(held, DataType::Timestamp(..));
+    if !sides.iter().all(|side| is_moment(side.data_type())) {
+        return None;
+    }
+    let fine = sides.into_iter().find(|side| is_fine(side.data_type()))?;
+    Some(Arc::new(fine.clone()))
 }
 
 fn is_text_beside(types: &[DataType]) -> bool {
@@ -144,20 +156,21 @@ fn in_list(
         return Ok(None);
     };
     let values = list.value(0);
-    let plain = !left_type.is_floating() && !left_type.is_nested();
+    // A list compares bits, in which equal floats and equal intervals differ.
+    let plain = !left_type.is_floating()
+        && !left_type.is_nested()
+        && !matches!(left_type, DataType::Interval(_) | DataType::Duration(_));
     if list.len() != 1 || array.is_null() || values.is_empty() || !plain {
         return Ok(None);
     }
-    let are_alike = match (values.data_type(), &left_type) {
-        (from, to) if from == to => true,
-        (from, to) => (is_text(from) && is_text(to)) || (from.is_integer() && to.is_integer()),
-    };
-    if !are_alike {
+    if !are_alike(values.data_type(), &left_type) {
         return Ok(None);
     }
-    // An integer outside the range of the value's type equals no value.
+    // An element that the value's type cannot hold (10.504 beside a `numeric(10,2)`) equals no
+    // value.
     let held = cast(&values, &left_type)?;
-    let known = (0..values.len()).filter(|at| values.is_null(*at) || held.is_valid(*at));
+    let is_kept = not_distinct(&cast(&held, values.data_type())?, &values)?;
+    let known = (0..values.len()).filter(|at| is_kept.value(*at));
     let elements = known
         .map(|at| Ok(Expr::Literal(ScalarValue::try_from_array(&held, at)?, None)))
         .collect::<Result<Vec<_>>>()?;
@@ -169,4 +182,18 @@ fn in_list(
         elements,
         negated,
     ))))
+}
+
+/// Whether elements can be converted to the value's type and back to see which it can hold.
+fn are_alike(from: &DataType, to: &DataType) -> bool {
+    let is_exact = |held: &DataType| held.is_integer() || held.is_decimal();
+    let is_time = |held: &DataType| matches!(held, DataType::Time32(_) | DataType::Time64(_));
+    let are_both = |is: &dyn Fn(&DataType) -> bool| is(from) && is(to);
+    match (from, to) {
+        (DataType::Timestamp(_, from), DataType::Timestamp(_, to)) => {
+            from.is_some() == to.is_some()
+        }
+        (from, to) if from == to => true,
+        _ => are_both(&is_text) || are_both(&is_bytes) || are_both(&is_exact) || are_both(&is_time),
+    }
 }

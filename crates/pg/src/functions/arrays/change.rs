@@ -6,11 +6,12 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::error::Result;
 
-use super::compare::element_order;
+use super::compare::{as_compared, element_order, searched};
 use super::elements::{common, dimensions, elements, leaf, list_of, value};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::operators::padded::{is_padded, unpadded};
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
@@ -19,9 +20,9 @@ pub(super) fn functions() -> Vec<Function> {
             vec![
                 Form::new(
                     &[List, Any],
-                    Give::Of(|given| grown(&given[0], &given[1])),
+                    Give::Of(|given| grown(&given[0], &[&given[1]])),
                     |row| {
-                        let leaf = row_leaf(row, 0, 1)?;
+                        let leaf = row_leaf(row, 0, &[1])?;
                         let mut all = given(row, 0, &leaf)?;
                         one_dimension(&all)?;
                         all.push(value(row, 1, &leaf)?);
@@ -36,9 +37,9 @@ pub(super) fn functions() -> Vec<Function> {
             vec![
                 Form::new(
                     &[Any, List],
-                    Give::Of(|given| grown(&given[1], &given[0])),
+                    Give::Of(|given| grown(&given[1], &[&given[0]])),
                     |row| {
-                        let leaf = row_leaf(row, 1, 0)?;
+                        let leaf = row_leaf(row, 1, &[0])?;
                         let mut all = given(row, 1, &leaf)?;
                         one_dimension(&all)?;
                         all.insert(0, value(row, 0, &leaf)?);
@@ -57,21 +58,29 @@ pub(super) fn functions() -> Vec<Function> {
             vec![
                 Form::new(
                     &[List, Any],
-                    Give::Of(|given| grown(&given[0], &given[1])),
+                    Give::Of(|given| {
+                        let (_, dimensions) = leaf(&given[0]);
+                        let list = list_of(kept_leaf(&given[0], &given[1])?, dimensions.max(1));
+                        Ok(Arc::new(Field::new("", list, true)))
+                    }),
                     |row| {
                         if row.is_null(0) {
                             return Ok(Value::Null);
                         }
-                        let leaf = row_leaf(row, 0, 1)?;
-                        let mut all = given(row, 0, &leaf)?;
+                        let own = kept_leaf(row.field(0), row.field(1))?;
+                        let leaf = row_leaf(row, 0, &[1])?;
+                        let all = as_compared(given(row, 0, &leaf)?, &leaf);
                         if matches!(all.first(), Some(Value::List(_))) {
                             let message =
                                 "removing elements from multidimensional arrays is not supported";
                             return Err(PgError::unsupported(message).into());
                         }
-                        let gone = value(row, 1, &leaf)?;
-                        all.retain(|element| element_order(element, &gone) != Ordering::Equal);
-                        Ok(Value::List(all))
+                        let gone = searched(row, 1, &leaf)?;
+                        let kept = given(row, 0, &own)?.into_iter().zip(&all);
+                        let kept = kept.filter_map(|(value, element)| {
+                            (element_order(element, &gone) != Ordering::Equal).then_some(value)
+                        });
+                        Ok(Value::List(kept.collect()))
                     },
                 )
                 .called(),
@@ -82,14 +91,21 @@ pub(super) fn functions() -> Vec<Function> {
             vec![
                 Form::new(
                     &[List, Any, Any],
-                    Give::Of(|given| grown(&given[0], &given[1])),
+                    Give::Of(|given| grown(&given[0], &[&given[1], &given[2]])),
                     |row| {
                         if row.is_null(0) {
                             return Ok(Value::Null);
                         }
-                        let leaf = row_leaf(row, 0, 1)?;
-                        let (old, new) = (value(row, 1, &leaf)?, value(row, 2, &leaf)?);
-                        Ok(Value::List(replaced(given(row, 0, &leaf)?, &old, &new)))
+                        let leaf = row_leaf(row, 0, &[1, 2])?;
+                        let (old, new) = (searched(row, 1, &leaf)?, value(row, 2, &leaf)?);
+                        let is_old = |element: &Value| {
+                            if !is_padded(&leaf) {
+                                return element_order(element, &old) == Ordering::Equal;
+                            }
+                            let element = as_compared(vec![element.clone()], &leaf);
+                            element_order(&element[0], &old) == Ordering::Equal
+                        };
+                        Ok(Value::List(replaced(given(row, 0, &leaf)?, &is_old, &new)))
                     },
                 )
                 .called(),
@@ -122,10 +138,10 @@ fn same(given: &[FieldRef]) -> Result<FieldRef> {
     Ok(Arc::new(Field::new("", list_of(leaf, dimensions), true)))
 }
 
-/// The field of an array after an element of another type was added.
-fn grown(array: &Field, element: &Field) -> Result<FieldRef> {
-    let (own, dimensions) = leaf(array);
-    let leaf = common("array_append", &own, element)?;
+/// The field of an array after elements of other types were added.
+fn grown(array: &Field, added: &[&Field]) -> Result<FieldRef> {
+    let (_, dimensions) = leaf(array);
+    let leaf = grown_leaf(array, added)?;
     Ok(Arc::new(Field::new(
         "",
         list_of(leaf, dimensions.max(1)),
@@ -133,9 +149,35 @@ fn grown(array: &Field, element: &Field) -> Result<FieldRef> {
     )))
 }
 
-fn row_leaf(row: &Row<'_>, array: usize, element: usize) -> Result<FieldRef> {
-    let (own, _) = leaf(row.field(array));
-    common("array_append", &own, row.field(element))
+fn row_leaf(row: &Row<'_>, array: usize, added: &[usize]) -> Result<FieldRef> {
+    let added: Vec<&Field> = added.iter().map(|argument| row.field(*argument)).collect();
+    grown_leaf(row.field(array), &added)
+}
+
+/// The type that holds the elements of an array and others. A `character(n)` that is not padded to
+/// the array's n leaves elements without a declared length.
+fn grown_leaf(array: &Field, added: &[&Field]) -> Result<FieldRef> {
+    let (mut found, _) = leaf(array);
+    for other in added {
+        let held = common("array_append", &found, other)?;
+        let are_apart = is_padded(&held) && held.metadata() != other.metadata();
+        found = match are_apart && !other.data_type().is_null() {
+            true => unpadded(&held),
+            false => held,
+        };
+    }
+    Ok(found)
+}
+
+/// The type of the elements of an array after some were removed: the array's own, unless its
+/// elements have none.
+fn kept_leaf(array: &Field, removed: &Field) -> Result<FieldRef> {
+    let (own, _) = leaf(array);
+    let compared = grown_leaf(array, &[removed])?;
+    Ok(match own.data_type().is_null() {
+        true => compared,
+        false => own,
+    })
 }
 
 /// The elements of an array; none if it is NULL.
@@ -154,10 +196,10 @@ fn one_dimension(elements: &[Value]) -> Result<()> {
     Ok(())
 }
 
-fn replaced(elements: Vec<Value>, old: &Value, new: &Value) -> Vec<Value> {
+fn replaced(elements: Vec<Value>, is_old: &dyn Fn(&Value) -> bool, new: &Value) -> Vec<Value> {
     let replaced = elements.into_iter().map(|element| match element {
-        Value::List(inner) => Value::List(replaced(inner, old, new)),
-        element if element_order(&element, old) == Ordering::Equal => new.clone(),
+        Value::List(inner) => Value::List(replaced(inner, is_old, new)),
+        element if is_old(&element) => new.clone(),
         element => element,
     });
     replaced.collect()

@@ -193,7 +193,7 @@ fn both(row: &Row<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
 }
 
 /// Removes what comparisons ignore: the trailing blanks of `character(n)`.
-fn as_compared(values: Vec<Value>, leaf: &Field) -> Vec<Value> {
+pub(super) fn as_compared(values: Vec<Value>, leaf: &Field) -> Vec<Value> {
     if !is_padded(leaf) {
         return values;
     }
@@ -205,6 +205,23 @@ fn as_compared(values: Vec<Value>, leaf: &Field) -> Vec<Value> {
         _ => value,
     };
     values.into_iter().map(trimmed).collect()
+}
+
+/// A value that is searched among elements from [`as_compared`]. The blanks of a text are kept.
+pub(super) fn searched(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Value> {
+    let given = value(row, argument, leaf)?;
+    if !is_padded(leaf) {
+        return Ok(given);
+    }
+    if is_padded(row.field(argument)) {
+        let mut given = as_compared(vec![given], leaf);
+        return Ok(given.pop().unwrap_or(Value::Null));
+    }
+    let text = match &given {
+        Value::Scalar(scalar) => scalar.try_as_str().flatten().map(str::to_owned),
+        _ => None,
+    };
+    Ok(text.map_or(given, Value::Text))
 }
 
 /// The order of two elements. NULLs are equal and sort last.
@@ -301,12 +318,12 @@ fn places(row: &Row<'_>, function: &str) -> Result<Vec<i64>> {
     }
     let (left, _) = leaf(row.field(0));
     let leaf = common(function, &left, row.field(1))?;
-    let elements = elements(row, 0, &leaf)?;
+    let elements = as_compared(elements(row, 0, &leaf)?, &leaf);
     if matches!(elements.first(), Some(Value::List(_))) {
         let message = "searching for elements in multidimensional arrays is not supported";
         return Err(PgError::unsupported(message).into());
     }
-    let wanted = value(row, 1, &leaf)?;
+    let wanted = searched(row, 1, &leaf)?;
     let found = (1_i64..).zip(&elements).filter(|(_, element)| {
         matches!((element, &wanted), (Value::Null, Value::Null))
             || (!matches!(element, Value::Null)

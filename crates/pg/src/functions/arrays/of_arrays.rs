@@ -34,7 +34,7 @@ fn function() -> Function {
 }
 
 /// `ARRAY[…]` with elements of this type.
-pub(crate) fn array(elements: Vec<Expr>, element: &Field) -> Expr {
+pub(crate) fn make_array(elements: Vec<Expr>, element: &Field) -> Expr {
     let (_, dimensions) = leaf(element);
     let array = make_array_udf().call(elements);
     if dimensions == 0 || lengths(&array, dimensions + 1).is_some() {
@@ -63,15 +63,9 @@ fn lengths(array: &Expr, dimensions: usize) -> Option<Vec<usize>> {
 fn checked(row: &Row<'_>) -> Result<Value> {
     let (array, at) = row.array(0);
     let arrays = elements(row, 0, &leaf(row.field(0)).0)?;
-    let mut is_empty = true;
-    for inner in &arrays {
-        if let Value::List(own) = inner {
-            is_empty &= dimensions(own)?.is_empty();
-        }
-    }
-    if is_empty {
+    // One dimension: all elements are NULL or empty.
+    if dimensions(&arrays)?.len() < 2 {
         return empty(array);
     }
-    dimensions(&arrays)?;
     Ok(Value::Scalar(first_value(&array.slice(at, 1))?))
 }

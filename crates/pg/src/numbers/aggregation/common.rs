@@ -192,7 +192,7 @@ impl Common {
             Kind::Coalesce => core::coalesce().call(cast),
             Kind::Greatest => core::greatest().call(cast),
             Kind::Least => core::least().call(cast),
-            Kind::Array => arrays::array(cast, &field),
+            Kind::Array => arrays::make_array(cast, &field),
             // DataFusion's function treats -0.0 and 0.0 as different.
             Kind::NullIf => match <[Expr; 2]>::try_from(cast) {
                 Ok([value, other]) => {

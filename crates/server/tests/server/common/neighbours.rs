@@ -1,16 +1,24 @@
 //! Which tests have servers at the same time? Any, or only one that is alone because it measures
 //! time or the memory of the process: others would be a part of the measurement.
 //!
-//! A test is known by its runtime. A test waits here only while it has no server, for tests that
-//! have one and wait for nobody. A test that waits to be alone lets those with a server finish, and
-//! no others begin.
+//! A test is known by its runtime, so all its servers run in one. A test waits here only while it
+//! has no server, for tests that have one and wait for nobody. A test that waits to be alone lets
+//! those with a server finish, and no others begin. Waiting blocks the thread: a test that waits
+//! has no task yet that would have to run meanwhile.
+//! Bounds: a test fails if it waits for [`STUCK`] and no other test gives up its place.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::{Handle, Id};
 
+/// Far longer than any test takes.
+const STUCK: Duration = Duration::from_secs(600);
+
+#[derive(Debug)]
 struct Tests {
-    /// The tests that are not alone, once for each of their servers.
+    /// The test of each server that runs. The server of a test that was alone may outlast
+    /// [`Tests::alone`].
     beside: Vec<Id>,
     alone: Option<Id>,
     wait_to_be_alone: usize,
@@ -28,37 +36,50 @@ fn lock() -> MutexGuard<'static, Tests> {
     TESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Part of a server; none if its test is alone.
-pub(super) struct Beside(Option<Id>);
+/// Waits until this is free. The returned flag is false if that took too long.
+fn wait(
+    mut tests: MutexGuard<'static, Tests>,
+    is_taken: impl Fn(&Tests) -> bool,
+) -> (MutexGuard<'static, Tests>, bool) {
+    while is_taken(&tests) {
+        let waited = CHANGED.wait_timeout(tests, STUCK);
+        let (now, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        tests = now;
+        if timeout.timed_out() {
+            let free = !is_taken(&tests);
+            return (tests, free);
+        }
+    }
+    (tests, true)
+}
+
+/// Part of a server while it runs.
+pub(super) struct Beside(Id);
 
 impl Beside {
     /// Waits until the calling test may have a server.
     pub(super) fn others() -> Self {
         let own = Handle::current().id();
-        let tests = CHANGED.wait_while(lock(), |tests| {
+        let (mut tests, free) = wait(lock(), |tests| {
             let goes_on = tests.alone == Some(own) || tests.beside.contains(&own);
             !goes_on && (tests.alone.is_some() || tests.wait_to_be_alone > 0)
         });
-        let mut tests = tests.unwrap_or_else(PoisonError::into_inner);
-        if tests.alone == Some(own) {
-            return Self(None);
-        }
+        assert!(free, "{own:?} waited for {STUCK:?} beside {tests:?}");
         tests.beside.push(own);
-        Self(Some(own))
+        Self(own)
     }
 }
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        let Some(own) = self.0 else { return };
         let mut tests = lock();
-        let at = tests.beside.iter().position(|test| *test == own);
+        let at = tests.beside.iter().position(|test| *test == self.0);
         tests.beside.swap_remove(at.unwrap());
         CHANGED.notify_all();
     }
 }
 
-/// As long as it exists, no other test of this process has a server.
+/// As long as it exists, no server of another test runs in this process.
 #[must_use]
 pub(crate) struct Alone(());
 
@@ -72,11 +93,13 @@ pub(crate) fn alone() -> Alone {
         "the test would wait for itself"
     );
     tests.wait_to_be_alone += 1;
-    let tests = CHANGED.wait_while(tests, |tests| {
+    let (mut tests, free) = wait(tests, |tests| {
         tests.alone.is_some() || !tests.beside.is_empty()
     });
-    let mut tests = tests.unwrap_or_else(PoisonError::into_inner);
     tests.wait_to_be_alone -= 1;
+    // If this test fails here, others need not wait for it.
+    CHANGED.notify_all();
+    assert!(free, "{own:?} waited for {STUCK:?} to be alone: {tests:?}");
     tests.alone = Some(own);
     Alone(())
 }

@@ -19,10 +19,10 @@ use crate::common::{Alone, TestServer, connect};
 /// Held by each test: together they would need more descriptors than a process may open.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-async fn alone() -> (MutexGuard<'static, ()>, Alone) {
+async fn alone() -> (Alone, MutexGuard<'static, ()>) {
     let guard = ONE_AT_A_TIME.lock().await;
     rlimit::increase_nofile_limit(u64::MAX).unwrap();
-    (guard, crate::common::alone())
+    (crate::common::alone(), guard)
 }
 
 /// Connects `clients` clients at once, and queries a row from each. Returns how long the last one

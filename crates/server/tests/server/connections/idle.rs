@@ -75,7 +75,7 @@ async fn a_session_idle_in_a_transaction_ends_with_its_cursors() {
             .unwrap();
         let _ = client.batch_execute(begun).await;
         ends_with(ended, "25P03").await;
-        server.all_dropped().await;
+        server.all_dropped_soon().await;
     }
 }
 
@@ -124,7 +124,7 @@ async fn a_statement_timeout_applies_to_each_fetch() {
     let all = client.simple_query_raw("FETCH ALL FROM c").await.unwrap();
     assert_eq!(state(read(all).await), "57014");
     assert!(begun.elapsed() < Duration::from_secs(10));
-    server.all_dropped().await;
+    server.all_dropped_soon().await;
     assert_eq!(state(client.batch_execute("FETCH 1 FROM c").await), "25P02");
     client.batch_execute("ROLLBACK").await.unwrap();
 
@@ -156,7 +156,7 @@ async fn a_statement_timeout_applies_to_each_execute_of_a_portal() {
     }
     let all = transaction.query_portal_raw(&portal, 0).await.unwrap();
     assert_eq!(state(read(all).await), "57014");
-    server.all_dropped().await;
+    server.all_dropped_soon().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -180,7 +180,7 @@ async fn a_statement_timeout_ends_a_result_that_its_client_does_not_read() {
     );
     server.some_live().await;
     sleep(1000).await;
-    server.all_dropped().await;
+    server.all_dropped_soon().await;
 }
 
 #[tokio::test]

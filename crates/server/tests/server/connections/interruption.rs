@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::common::raw::RawClient;
-use crate::common::{LONG, LONG_AND_LIVE, TestServer, alone, connect, state};
+use crate::common::{HAPPENS_WITHIN, LONG, LONG_AND_LIVE, TestServer, alone, connect, state};
 use futures::{TryStreamExt, pin_mut};
+use tokio::time::timeout;
 use tokio_postgres::NoTls;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,7 +33,7 @@ async fn a_cancel_request_stops_a_long_query() {
         let (client, result) = query.await.unwrap();
         assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
         assert_eq!(state(result), "57014");
-        server.all_dropped().await;
+        server.all_dropped_soon().await;
         // The connection survives, and a late cancel request does no harm.
         token.cancel_query(NoTls).await.unwrap();
         // As in PostgreSQL, a request that is still in flight may hit the next query.
@@ -63,7 +64,7 @@ async fn a_cancel_request_stops_a_stream_of_rows() {
         }
     };
     assert_eq!(error.code().unwrap().code(), "57014");
-    server.all_dropped().await;
+    server.all_dropped_soon().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,7 +80,7 @@ async fn a_timeout_stops_execution_not_only_planning() {
         let start = Instant::now();
         assert_eq!(state(client.simple_query(sql).await), "57014");
         assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
-        server.all_dropped().await;
+        server.all_dropped_soon().await;
     }
     client.simple_query("SELECT 1").await.unwrap();
 }
@@ -103,7 +104,7 @@ async fn a_join_that_rejects_every_pair_ends_with_its_statement() {
             let start = Instant::now();
             assert_eq!(state(client.simple_query(&sql).await), "57014");
             assert!(start.elapsed() < SECOND, "{:?}", start.elapsed());
-            server.all_dropped().await;
+            server.all_dropped_soon().await;
         }
     }
 }
@@ -123,7 +124,7 @@ async fn the_query_of_a_vanished_client_ends() {
         server.some_live().await;
         connection.abort();
         query.abort();
-        server.all_dropped().await;
+        server.all_dropped_soon().await;
     }
 }
 
@@ -143,7 +144,7 @@ async fn a_client_that_hangs_up_while_its_rows_are_written_ends_its_query() {
     server.some_live().await;
     tokio::time::sleep(SECOND).await;
     client.close_writing();
-    server.all_dropped().await;
+    server.all_dropped_soon().await;
     drop(client);
 }
 
@@ -179,9 +180,12 @@ async fn stopping_waits_for_queries_then_cancels_them() {
         short.simple_query(sql).await
     });
     // A server that stops refuses a statement that it has not read.
-    while server.live.load(Ordering::SeqCst) < 2 && !brief.is_finished() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let has_begun = async {
+        while server.live.load(Ordering::SeqCst) < 2 && !brief.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(HAPPENS_WITHIN, has_begun).await.unwrap();
     let config = server.config();
     let took = server.stop().await;
     assert!(
@@ -190,9 +194,12 @@ async fn stopping_waits_for_queries_then_cancels_them() {
     );
     assert_eq!(state(long.await.unwrap()), "57P01");
     assert!(brief.await.unwrap().is_ok());
-    while !idle.is_closed() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let is_closed = async {
+        while !idle.is_closed() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(HAPPENS_WITHIN, is_closed).await.unwrap();
     assert!(connect(&config).await.is_err());
 }
 

@@ -180,7 +180,7 @@ async fn a_copy_ends_by_cancel_and_by_time_out() {
             }
         };
         assert_eq!(error.code().unwrap().code(), "57014");
-        server.all_dropped().await;
+        server.all_dropped_soon().await;
         client.simple_query("SELECT 1").await.unwrap();
     }
 }
@@ -201,11 +201,11 @@ async fn a_copy_whose_client_does_not_read_ends_at_the_timeout() {
         server.some_live().await;
         if vanishes {
             connection.abort();
-            server.all_dropped().await;
+            server.all_dropped_soon().await;
         } else {
             // The kernel's buffers are full, and the client does not read.
             tokio::time::sleep(Duration::from_millis(1500)).await;
-            server.all_dropped().await;
+            server.all_dropped_soon().await;
         }
         drop(stream);
     }

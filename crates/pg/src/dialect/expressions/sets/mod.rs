@@ -57,6 +57,21 @@ pub(in crate::dialect) fn array_of_set(name: &str) -> Option<String> {
     found.then(|| format!("{name}_array"))
 }
 
+/// Whether a function returns the rows of a set, or a column of them, as an array. `unnest` of it
+/// gives these rows, also where they are arrays (`regexp_matches`).
+pub(super) fn holds_set(function: &str) -> bool {
+    let Some(set) = function.strip_suffix("_array") else {
+        return false;
+    };
+    let set = set.strip_suffix("_rows").unwrap_or(set);
+    function == SERIES
+        || function.ends_with(COLUMN)
+        || array_of_set(set).is_some_and(|array| array == function)
+}
+
+/// The suffix of functions that return a column of a set as an array.
+const COLUMN: &str = "_column_array";
+
 /// The rows of a set, from the array that holds them.
 pub(super) fn rows_of_set(name: &str, array: Expr) -> Expr {
     let is_json = name.ends_with("_array_elements") || name.starts_with("jsonb_path_query");
@@ -96,7 +111,7 @@ fn element_mark(array: &Expr) -> Option<Target> {
 fn each(name: &str, given: &[Expr]) -> Vec<SelectItem> {
     let (pg_type, _) = name.split_once('_').unwrap_or_default();
     let rows = |of: &str| {
-        let array = call(&format!("{name}_{of}_column_array"), given.to_vec());
+        let array = call(&format!("{name}_{of}{COLUMN}"), given.to_vec());
         call("unnest", vec![array])
     };
     let values = match name.ends_with("_text") {
