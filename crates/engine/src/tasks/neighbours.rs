@@ -55,9 +55,8 @@ pub(super) fn others_compute(cores: u32, short: Duration) -> bool {
     });
     let now = Instant::now();
     BEFORE.set(Some((now, counts)));
-    let ((at, before), counts) = match (before, counts) {
-        (Some((at, Some(before))), Some(counts)) => ((at, before), counts),
-        _ => return false,
+    let (Some((at, Some(before))), Some(counts)) = (before, counts) else {
+        return false;
     };
     judge(before, counts, now - at, cores)
 }

@@ -12,7 +12,7 @@
 //! | rows | columns by their names | an error, unless the names are alike |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
-//! (`rules/lists.rs`), untyped constants beside IN and BETWEEN (`rules/semantics.rs`), and
+//! (`rules/lists.rs`), untyped constants beside IN and BETWEEN (`rules/open_left.rs`), and
 //! comparison operators, which already have PostgreSQL's types.
 
 use std::sync::Arc;

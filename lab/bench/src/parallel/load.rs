@@ -130,12 +130,7 @@ impl Ground<'_> {
         }
         sleep_until(begun + load.time).await;
         let usage = self.since(setting, &before, &Metered::now(&arena));
-        let mut latencies = Vec::with_capacity(points.len());
-        while let Some(done) = points.join_next().await {
-            let done = done.map_err(|error| BenchError::engine("a point query", error))??;
-            latencies.push(done.latency.as_secs_f64());
-            self.compare(done.query, &setting.name, done.answer)?;
-        }
+        let points = self.latencies(setting, points).await?;
         // L2.
         clients.abort_all();
         while clients.join_next().await.is_some() {}
@@ -151,9 +146,24 @@ impl Ground<'_> {
         }
         Ok(Outcome {
             scans,
-            points: latencies,
+            points,
             usage,
         })
+    }
+
+    /// Waits for the point queries, and compares their rows. Returns the seconds that each took.
+    async fn latencies(
+        &mut self,
+        setting: &Setting,
+        mut points: JoinSet<Result<Done>>,
+    ) -> Result<Vec<f64>> {
+        let mut latencies = Vec::with_capacity(points.len());
+        while let Some(done) = points.join_next().await {
+            let done = done.map_err(|error| BenchError::engine("a point query", error))??;
+            latencies.push(done.latency.as_secs_f64());
+            self.compare(done.query, &setting.name, done.answer)?;
+        }
+        Ok(latencies)
     }
 
     /// Runs the phases in this setting; returns also the seconds of each.
@@ -198,12 +208,7 @@ impl Ground<'_> {
             phases.push(begun.elapsed().as_secs_f64());
         }
         let usage = self.since(setting, &before, &Metered::now(&arena));
-        let mut latencies = Vec::with_capacity(points.len());
-        while let Some(done) = points.join_next().await {
-            let done = done.map_err(|error| BenchError::engine("a point query", error))??;
-            latencies.push(done.latency.as_secs_f64());
-            self.compare(done.query, &setting.name, done.answer)?;
-        }
+        let points = self.latencies(setting, points).await?;
         let mut scans = Vec::with_capacity(scanned.len());
         for done in scanned {
             scans.push((done.query, done.latency.as_secs_f64()));
@@ -211,7 +216,7 @@ impl Ground<'_> {
         }
         let outcome = Outcome {
             scans,
-            points: latencies,
+            points,
             usage,
         };
         Ok((outcome, phases))
