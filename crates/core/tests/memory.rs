@@ -26,7 +26,10 @@ fn ten_thousand_worlds() {
     // A world in which nothing happens proves nothing.
     assert!(all.granted > 100_000 && all.reclaimed > 10_000, "{all:?}");
     assert!(all.spilled > 10_000 && all.failed > 1_000, "{all:?}");
-    assert!(all.waited > 10_000 && all.passed > 1_000, "{all:?}");
+    assert!(
+        all.waited > 10_000 && all.passed > 1_000 && all.passed_as_small > 1_000,
+        "{all:?}"
+    );
     assert!(all.rejected > 100 && all.came_back > 1_000, "{all:?}");
     assert!(
         all.ended_by_limit > 100 && all.ended_silent > 100,
@@ -196,7 +199,11 @@ fn a_lower_limit_ends_the_youngest_and_gives_the_others_a_second_to_spill() {
     assert_eq!(small.ask(2, 200), [grant(2)]);
     assert_eq!(small.ask(3, 10), [grant(3)]);
     assert_eq!(small.ask(3, 290), [grant(3)]);
-    let lower = |limit| Event::LimitChanged { limit, reserve: 0 };
+    let lower = |limit| Event::LimitChanged {
+        limit,
+        reserve: 0,
+        for_small: 0,
+    };
     let end = |query| Action::End {
         query: QueryId(query),
     };
@@ -358,7 +365,11 @@ fn nothing_is_always_granted() {
     small.begin(1, SPILLS);
     assert_eq!(small.ask(1, 800), [grant(1)]);
     let (limit, reserve) = (500, 100);
-    small.tell(Event::LimitChanged { limit, reserve });
+    small.tell(Event::LimitChanged {
+        limit,
+        reserve,
+        for_small: 0,
+    });
     assert_eq!(small.ask(1, 0), [grant(1)]);
 }
 
@@ -526,6 +537,7 @@ fn what_a_sort_spilled_is_of_its_share_until_the_limit_changes() {
     small.tell(Event::LimitChanged {
         limit: 500,
         reserve: 0,
+        for_small: 0,
     });
     assert_eq!(small.core.usage().aside, 0, "it may not be there any more");
 }
@@ -738,6 +750,7 @@ fn many_cost_little() {
     let config = MemoryConfig {
         limit: 1 << 30,
         reserve: 1 << 20,
+        for_small: 1 << 26,
         waiting_max: 2_000,
     };
     let mut core = Memory::new(config);
@@ -765,5 +778,65 @@ fn many_cost_little() {
         tell(Event::Asked { operator, bytes });
     }
     let (limit, reserve) = (1 << 20, 0);
-    tell(Event::LimitChanged { limit, reserve });
+    tell(Event::LimitChanged {
+        limit,
+        reserve,
+        for_small: 0,
+    });
+}
+
+// ------------------------------------------------------------------ small queries
+
+#[test]
+fn small_queries_begin_and_grow_beside_large_ones_that_hold_all_the_rest() {
+    let mut small = Small::with_memory_for_small(80);
+    small_arrives(&mut small, 1);
+    small_arrives(&mut small, 2);
+    small.begin(1, FAILS);
+    small.begin(2, FAILS);
+    assert_eq!(small.ask(1, 821), [refuse(1, 821, 0)], "80 are for small");
+    assert_eq!(small.ask(1, 820), [grant(1)]);
+    small.tell(Event::QuerySilent { query: QueryId(1) });
+    assert_eq!(small.arrive(3, 400), [], "it waits for the first");
+    for _ in 0..100 {
+        assert_eq!(small.arrive(4, 10), [admit(4)], "it passes without end");
+        small.end(4);
+    }
+    assert_eq!(small.arrive(5, 11), [], "it is not small");
+    assert_eq!(small.ask(2, 10), [grant(2)], "it has no promise");
+    assert_eq!(
+        small.ask(2, 1),
+        [refuse(2, 11, 820)],
+        "it would not be small"
+    );
+    for query in 6..13 {
+        assert_eq!(small.arrive(query, 10), [admit(query)]);
+    }
+    assert_eq!(small.arrive(13, 10), [], "eighty are taken");
+    assert_eq!(small.end(6), [admit(13)]);
+}
+
+#[test]
+fn a_query_alone_has_the_memory_of_small_ones_too() {
+    let mut small = Small::with_memory_for_small(80);
+    small_arrives(&mut small, 1);
+    small.begin(1, FAILS);
+    assert_eq!(small.ask(1, 900), [grant(1)]);
+}
+
+#[test]
+fn a_query_that_was_small_leaves_the_memory_of_small_ones() {
+    let mut small = Small::with_memory_for_small(80);
+    for query in 1..=3 {
+        small_arrives(&mut small, query);
+        small.begin(query, FAILS);
+    }
+    assert_eq!(small.ask(1, 10), [grant(1)]);
+    assert_eq!(small.ask(2, 810), [grant(2)], "70 are left to small ones");
+    assert_eq!(small.ask(1, 1), [refuse(1, 11, 810)], "80 would be left");
+    small.give(2, 1);
+    small.tick_after(250);
+    small.tick_after(250);
+    assert_eq!(small.ask(1, 1), [grant(1)]);
+    assert_eq!(small.ask(3, 10), [grant(3)]);
 }

@@ -2,13 +2,14 @@
 //!
 //! Idea: a query is admitted when its minimum fits beside all that is fixed; until then it waits,
 //! first come, first served. A small query may pass a large one, but all queries that pass it are
-//! together no larger than its own minimum. A query without a minimum always passes, and no query
-//! waits for its end unless it is older and holds memory.
+//! together no larger than its own minimum. Small queries pass in the part of the memory that is
+//! for them (`small.rs`), because large ones cannot have it. A query without a minimum always
+//! passes, and no query waits for its end unless it is older and holds memory.
 //! Bounds: `waiting_max` queries wait. The queue is searched only when there is more room than at
 //! the last search, and only as far as queries may still be passed.
 //! MEM-I5, MEM-I6.
 
-use super::{Action, Memory, PATIENCE_NS, Query, ScratchId, Waiting};
+use super::{Action, Memory, PATIENCE_NS, Query, Room, ScratchId, Waiting};
 use crate::tasks::QueryId;
 
 impl Memory {
@@ -25,7 +26,7 @@ impl Memory {
             self.admit(one);
         } else {
             self.waiting.push_back(one);
-            self.room_seen = 0;
+            self.room_seen = Room::default();
         }
     }
 
@@ -36,7 +37,7 @@ impl Memory {
         self.admit_waiting();
         while self.waiting.len() > self.config.waiting_max {
             if let Some(Waiting { query, .. }) = self.waiting.pop_back() {
-                self.room_seen = 0;
+                self.room_seen = Room::default();
                 self.actions.push_back(Action::Reject { query });
             }
         }
@@ -89,14 +90,10 @@ impl Memory {
         let Some(first) = self.waiting.front() else {
             return;
         };
-        if self.room_for_minima() > self.room_seen || self.is_next(first.query) {
+        if self.query_room().exceeds(self.room_seen) || self.is_next(first.query) {
             self.look_at_waiting();
-            self.room_seen = self.room_for_minima();
+            self.room_seen = self.query_room();
         }
-    }
-
-    fn room_for_minima(&self) -> u64 {
-        self.ceiling().saturating_sub(self.fixed())
     }
 
     pub(super) fn look_at_waiting(&mut self) {
@@ -104,19 +101,25 @@ impl Memory {
         // How many bytes may still pass the queries ahead.
         let mut passes = u64::MAX;
         while let Some(&one) = self.waiting.get(at) {
-            let begins = self.fits(one.minimum) || at == 0 && self.is_next(one.query);
-            if one.minimum <= passes && begins {
+            let room = self.query_room();
+            let begins = one.minimum <= room.of(one.minimum, self.small_max())
+                || at == 0 && self.is_next(one.query);
+            // Nobody ahead could have that memory.
+            let is_theirs = one.minimum <= self.small_max() && one.minimum <= room.for_small;
+            if begins && (is_theirs || one.minimum <= passes) {
                 self.waiting.remove(at);
-                for ahead in self.waiting.range_mut(..at) {
-                    ahead.passed += one.minimum;
+                if !is_theirs {
+                    for ahead in self.waiting.range_mut(..at) {
+                        ahead.passed += one.minimum;
+                    }
+                    passes = passes.saturating_sub(one.minimum);
                 }
-                passes = passes.saturating_sub(one.minimum);
                 self.admit(one);
             } else {
                 passes = passes.min(one.minimum - one.passed);
                 at += 1;
             }
-            if passes == 0 {
+            if passes == 0 && room.for_small == 0 {
                 return;
             }
         }
@@ -132,7 +135,7 @@ impl Memory {
 
     fn admit(&mut self, one: Waiting) {
         // A query that runs alone gets what there is, even if that is less than its minimum.
-        let minimum = one.minimum.min(self.room_for_minima());
+        let minimum = one.minimum.min(self.query_room().all);
         let query = Query {
             minimum,
             wanted: one.minimum,

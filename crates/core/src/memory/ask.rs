@@ -1,13 +1,13 @@
 //! Does an operator get the memory that it asks for?
 //!
 //! Idea: an operator gets what is kept for its query. It gets more if that fits below the ceiling
-//! beside all that is fixed. An operator that spills must also leave room for a query like the
+//! beside all that is fixed and, unless its query is small, beside what is for small ones. An operator that spills must also leave room for a query like the
 //! recent ones, and for the other spilling operators of its query. While queries wait, or memory
 //! runs out, it gets no more than an equal share, so that operators that cannot spill are not
 //! refused because others spill late. When memory has to be reclaimed, an operator that spills is
 //! refused if its own bytes are cheaper to get back than those of the holders.
 //! Not here: which query is admitted (`admit.rs`).
-//! MEM-I3, MEM-I4.
+//! MEM-I3, MEM-I4, MEM-I9.
 
 use super::{Action, Asking, Memory, OnRefusal, Operator, OperatorId, Query};
 
@@ -39,7 +39,7 @@ enum Answer {
 
 impl Memory {
     pub(super) fn ask(&mut self, id: OperatorId, bytes: u64) {
-        match self.answer(id, bytes, self.lacking(bytes)) {
+        match self.answer(id, bytes, self.lacking(bytes), false) {
             Answer::Grant => self.grant(id, bytes),
             Answer::Refuse => self.refuse(id, bytes),
             Answer::Reclaim(lacking) => {
@@ -73,7 +73,7 @@ impl Memory {
             }
             self.asking.pop_front();
             self.asks(&asking, |sum, bytes| *sum -= bytes);
-            if self.answer(id, bytes, without) == Answer::Grant {
+            if self.answer(id, bytes, without, true) == Answer::Grant {
                 self.grant(id, bytes);
             } else {
                 self.refuse(id, bytes);
@@ -101,8 +101,8 @@ impl Memory {
         });
     }
 
-    /// `lacking`: what holders would have to give back for this request.
-    fn answer(&self, id: OperatorId, bytes: u64, lacking: u64) -> Answer {
+    /// `lacking`: what holders would have to give back for this request. `waited`: they were asked.
+    fn answer(&self, id: OperatorId, bytes: u64, lacking: u64, waited: bool) -> Answer {
         if bytes == 0 {
             return Answer::Grant;
         }
@@ -117,7 +117,8 @@ impl Memory {
         let is_there = if more == 0 {
             self.taken().saturating_add(bytes) <= self.ceiling()
         } else {
-            self.fits(more)
+            // What a request that waited asks for counts as taken since it came.
+            self.fits(more) && (waited || self.may_have(query, more, 0))
         };
         let is_allowed = is_there && (operator.would_fail() || self.is_fair(operator, bytes, more));
         if !is_allowed || query.ends {
@@ -135,7 +136,8 @@ impl Memory {
     /// Whether an operator that spills leaves others what they need.
     fn is_fair(&self, operator: &Operator, bytes: u64, more: u64) -> bool {
         let Shares { own, free } = self.shares(operator);
-        let leaves_room = self.waiting.is_empty() && self.fits(more.saturating_add(free));
+        let query = &self.queries[&operator.query];
+        let leaves_room = self.waiting.is_empty() && self.may_have(query, more, free);
         leaves_room || operator.spillable().saturating_add(bytes) <= own
     }
 

@@ -157,6 +157,8 @@ pub enum Event {
         limit: u64,
         /// The part of it that queries never get.
         reserve: u64,
+        /// The part of it that only small queries get beside others.
+        for_small: u64,
     },
     /// The memory of the process as the kernel counts it.
     Measured {

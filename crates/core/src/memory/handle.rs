@@ -4,7 +4,7 @@ use std::collections::btree_map::Entry;
 
 use super::{
     Action, BYTES_MAX, CREDIT_NS, Class, Event, FALL, Holder, HolderId, Memory, MemoryError,
-    OnRefusal, Operator, OperatorId, Query, ScratchId, Sums,
+    OnRefusal, Operator, OperatorId, Query, Room, ScratchId, Sums,
 };
 use crate::ids::Time;
 use crate::tasks::QueryId;
@@ -108,7 +108,15 @@ impl Memory {
             Event::OperatorEnded { operator } => self.operator_ended(operator)?,
             Event::ScratchArrived { scratch, bytes } => self.scratch_arrived(scratch, bytes)?,
             Event::ScratchClosed { scratch } => self.scratch_closed(scratch)?,
-            Event::LimitChanged { limit, reserve } => self.change_limit(limit, reserve),
+            Event::LimitChanged {
+                limit,
+                reserve,
+                for_small,
+            } => {
+                (self.config.limit, self.config.reserve) = (limit, reserve);
+                self.config.for_small = for_small;
+                self.limit_changed();
+            }
             Event::Measured { bytes } => self.measured(bytes),
             Event::Ticked => self.tick(),
         }
@@ -199,7 +207,7 @@ impl Memory {
     fn query_ended(&mut self, id: QueryId) -> Result<(), MemoryError> {
         if let Some(at) = self.waiting.iter().position(|one| one.query == id) {
             self.waiting.remove(at);
-            self.room_seen = 0;
+            self.room_seen = Room::default();
             return Ok(());
         }
         let query = self.query(id)?;
@@ -316,8 +324,8 @@ impl Memory {
 
     /// Credit is dropped: what queries gave back under the old limit may not exist under the new
     /// one.
-    fn change_limit(&mut self, limit: u64, reserve: u64) {
-        (self.config.limit, self.config.reserve) = (limit, reserve);
+    fn limit_changed(&mut self) {
+        self.room_seen = Room::default();
         for query in self.queries.values_mut().filter(|query| query.credit > 0) {
             self.sums.take_out(query);
             (query.credit, query.fresh) = (0, 0);

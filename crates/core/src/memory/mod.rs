@@ -7,7 +7,9 @@
 //! moment. One that cannot spill, or has nothing to spill yet, fails on a refusal, and its query
 //! with it. So a query is admitted only when there is room for its *minimum*, the memory of such
 //! operators, and the minimum stays promised to the query while it runs. A query that failed for
-//! lack of memory runs once more with what it is known to need as its minimum.
+//! lack of memory runs once more with what it is known to need as its minimum. A part of the memory
+//! is for small queries only: they begin and end while large ones hold all the rest and wait for
+//! more, or for clients that have stopped reading.
 //!
 //! ```text
 //! holders   ─ held ─ … ─ (Reclaim → held, reclaimed)
@@ -32,12 +34,13 @@
 //! MEM-I4: the fixed bytes are below the ceiling when a query is admitted beside others, and when
 //! an operator is granted more than is kept for its query.
 //! MEM-I5: queries are admitted in the order of arrival. A query may be passed by others whose
-//! minima are together at most its own.
+//! minima are together at most its own, and by small ones in the part that is for them.
 //! MEM-I6: no query waits while no query with a minimum runs and no older one has memory. No
 //! scratch waits while none is open.
 //! MEM-I7: the reserve is for what needs no memory of a query: connections, COMMIT, ROLLBACK.
 //! MEM-I8: when more than the limit is taken for a second, not counting droppable bytes, queries
 //! end, the youngest first, until less is taken.
+//! MEM-I9: beside others, a query that is not small gets nothing of the part that is for small ones.
 //! Source: none of the papers. [QPipe05 §4.3] and [CoopScans07 §4] choose victims among pages by
 //! what running queries want; here a price makes pages, arrays, results and operators comparable,
 //! as [CaoIrani97 §4] does for documents of different sizes.
@@ -49,12 +52,15 @@ mod end;
 mod event;
 mod handle;
 mod reclaim;
+mod small;
 mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use event::{Action, Class, Event, HolderId, MemoryError, OnRefusal, OperatorId, ScratchId};
 pub use usage::Usage;
+
+use small::Room;
 
 use crate::ids::Time;
 use crate::tasks::QueryId;
@@ -91,6 +97,8 @@ pub struct MemoryConfig {
     pub limit: u64,
     /// The bytes of the limit that queries never get (MEM-I7).
     pub reserve: u64,
+    /// The bytes of the limit that only small queries get beside others (MEM-I9).
+    pub for_small: u64,
     /// The most queries that wait for admission.
     pub waiting_max: usize,
 }
@@ -107,7 +115,7 @@ pub struct Memory {
     /// MEM-I5: in the order of arrival.
     waiting: VecDeque<Waiting>,
     /// The room at the last look at `waiting`: no waiting query fitted in it.
-    room_seen: u64,
+    room_seen: Room,
     /// The estimates of chunks in work.
     scratch: BTreeMap<ScratchId, u64>,
     scratch_waiting: VecDeque<(ScratchId, u64)>,
@@ -307,7 +315,7 @@ impl Memory {
             queries: BTreeMap::new(),
             operators: BTreeMap::new(),
             waiting: VecDeque::new(),
-            room_seen: 0,
+            room_seen: Room::default(),
             scratch: BTreeMap::new(),
             scratch_waiting: VecDeque::new(),
             scratch_moved: Time(0),

@@ -388,7 +388,13 @@ impl World {
                 for query in self.queries.values_mut() {
                     (query.credit, query.fresh) = (0, 0);
                 }
-                self.tell(Event::LimitChanged { limit, reserve });
+                let for_small = self.draw.below(limit / 4 + 1);
+                self.config.for_small = for_small;
+                self.tell(Event::LimitChanged {
+                    limit,
+                    reserve,
+                    for_small,
+                });
             }
         }
     }

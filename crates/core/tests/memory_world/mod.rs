@@ -33,6 +33,7 @@ pub(crate) struct Seen {
     pub(crate) came_back: u64,
     pub(crate) waited: u64,
     pub(crate) passed: u64,
+    pub(crate) passed_as_small: u64,
     pub(crate) rejected: u64,
     pub(crate) ended_by_limit: u64,
     pub(crate) ended_silent: u64,
@@ -48,6 +49,7 @@ impl Seen {
         self.came_back += other.came_back;
         self.waited += other.waited;
         self.passed += other.passed;
+        self.passed_as_small += other.passed_as_small;
         self.rejected += other.rejected;
         self.ended_by_limit += other.ended_by_limit;
         self.ended_silent += other.ended_silent;
@@ -149,6 +151,7 @@ impl World {
         let config = MemoryConfig {
             limit,
             reserve: draw.below(limit / 8),
+            for_small: draw.below(2) * draw.below(limit / 4),
             waiting_max: 1 + draw.index(12),
         };
         let mut world = Self {
@@ -311,18 +314,29 @@ impl World {
 
     fn admitted(&mut self, id: QueryId) {
         let minimum = self.queries[&id].minimum;
+        let for_small = self.left_for_small(None);
+        let is_theirs = self.is_small(minimum) && minimum <= for_small;
         let before: Vec<QueryId> = self.waiting().filter(|other| *other < id).collect();
         for other in before {
+            if is_theirs {
+                self.seen.passed_as_small += u64::from(minimum > 0);
+                continue;
+            }
             let other = self.queries.get_mut(&other).expect("it waits");
             other.passed += minimum;
             assert!(other.passed <= other.minimum, "MEM-I5: seed {}", self.seed);
             self.seen.passed += u64::from(minimum > 0);
         }
         let room = self.ceiling().saturating_sub(self.fixed());
+        let of_it = if self.is_small(minimum) {
+            room
+        } else {
+            room - for_small
+        };
         let is_alone = !self
             .admitted_queries()
             .any(|(other, one)| one.minimum > 0 || other < id && self.has_or_may_have(other));
-        assert!(is_alone || minimum <= room, "MEM-I4: seed {}", self.seed);
+        assert!(is_alone || minimum <= of_it, "MEM-I4: seed {}", self.seed);
         let query = self.queries.get_mut(&id).expect("it waits");
         query.promised = Some(minimum.min(room));
     }

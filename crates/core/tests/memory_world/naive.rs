@@ -129,6 +129,33 @@ impl World {
         self.taken() + asides.sum::<u64>()
     }
 
+    pub(super) fn is_small(&self, size: u64) -> bool {
+        size <= self.config.for_small / 8
+    }
+
+    /// What only small queries get, beyond what those have that are there already, without `own`.
+    pub(super) fn left_for_small(&self, own: Option<QueryId>) -> u64 {
+        if self.queries.len() < 2 {
+            return 0;
+        }
+        let others = self.admitted_queries().filter(|(id, _)| Some(*id) != own);
+        let small = others.filter(|(id, one)| self.is_small(self.keeps(*id).max(one.minimum)));
+        let theirs: u64 = small.map(|(id, _)| self.keeps(id)).sum();
+        let room = self.ceiling().saturating_sub(self.fixed());
+        self.config.for_small.saturating_sub(theirs).min(room)
+    }
+
+    /// What a request must leave for small queries.
+    fn leaves_to_small(&self, operator: &Operator, beyond: u64) -> u64 {
+        let id = operator.query;
+        let size = self.queries[&id].minimum.max(self.keeps(id) + beyond);
+        if self.is_small(size) {
+            0
+        } else {
+            self.left_for_small(Some(id))
+        }
+    }
+
     /// The answer to a request, if the event is one.
     pub(super) fn expected(&self, event: &Event) -> Option<Expected> {
         match *event {
@@ -155,6 +182,9 @@ impl World {
             return Expected::Refuse;
         }
         if beyond == 0 && taken + bytes > ceiling || beyond > 0 && fixed + beyond > ceiling {
+            return Expected::Refuse;
+        }
+        if beyond > 0 && fixed + beyond + self.leaves_to_small(operator, beyond) > ceiling {
             return Expected::Refuse;
         }
         if !would_fail && !self.leaves_enough(operator, bytes, beyond) {
@@ -189,6 +219,7 @@ impl World {
     fn leaves_enough(&self, operator: &Operator, bytes: u64, beyond: u64) -> bool {
         let (share, free) = self.shares(operator);
         let waits = self.waiting().next().is_some();
+        let free = free + self.leaves_to_small(operator, beyond);
         !waits && self.fixed() + beyond + free <= self.ceiling()
             || operator.spillable() + bytes <= share
     }

@@ -17,9 +17,15 @@ pub(crate) struct Small {
 impl Small {
     /// Of 1000 bytes; queries never get 100.
     pub(crate) fn new() -> Self {
+        Self::with_memory_for_small(0)
+    }
+
+    /// The same; `for_small` bytes are for small queries only.
+    pub(crate) fn with_memory_for_small(for_small: u64) -> Self {
         let config = MemoryConfig {
             limit: 1_000,
             reserve: 100,
+            for_small,
             waiting_max: 4,
         };
         Self {

@@ -239,6 +239,7 @@ impl MemoryBudget {
         let changed = Event::LimitChanged {
             limit: config.limit,
             reserve: config.reserve,
+            for_small: config.for_small,
         };
         self.ledger.tell([changed]);
         self.look();

@@ -22,6 +22,9 @@ use tokio::sync::oneshot;
 const RESERVE: u64 = 64;
 const RESERVE_MAX: u64 = 8 << 20;
 
+/// The part of the limit that only small queries get beside others (a divisor).
+const FOR_SMALL: u64 = 16;
+
 /// The most queries that wait for memory.
 const WAITING_MAX: usize = 1024;
 
@@ -111,6 +114,7 @@ pub(super) fn config(limit: u64) -> MemoryConfig {
     MemoryConfig {
         limit,
         reserve: (limit / RESERVE).min(RESERVE_MAX),
+        for_small: limit / FOR_SMALL,
         waiting_max: WAITING_MAX,
     }
 }
