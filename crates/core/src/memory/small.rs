@@ -3,8 +3,8 @@
 //! Idea: large queries take all the memory there is, and may hold it for long: they wait for each
 //! other, for rows, for clients. A small one would wait for them although it needs next to nothing
 //! for a moment. So a part of the memory is for small queries, those with at most an eighth of that
-//! part, be it what they have or what they arrived with. A query that grows leaves it. Where a query
-//! is alone the whole memory is its own.
+//! part, be it what they have or what they arrived with. A query that grows no longer counts among
+//! them. Where a query is alone the whole memory is its own.
 //! Bounds: one step per query where memory is short, otherwise none.
 //! MEM-I9.
 
