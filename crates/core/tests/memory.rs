@@ -840,3 +840,19 @@ fn a_query_that_was_small_leaves_the_memory_of_small_ones() {
     assert_eq!(small.ask(1, 1), [grant(1)]);
     assert_eq!(small.ask(3, 10), [grant(3)]);
 }
+
+#[test]
+fn connections_leave_the_memory_of_small_queries() {
+    let mut small = Small::with_memory_for_small(80);
+    small.hold(1, Class::Connections, 0);
+    let room = |small: &Small| small.core.room(HolderId(1));
+    assert_eq!(room(&small), 920, "with the reserve of 100");
+    small.held(1, 920, 0);
+    small_arrives(&mut small, 1);
+    small.begin(1, FAILS);
+    assert_eq!(small.ask(1, 10), [grant(1)]);
+    assert_eq!(room(&small), 920, "it has what is for it");
+    small_arrives(&mut small, 2);
+    small.begin(2, FAILS);
+    assert_eq!(small.ask(2, 11), [refuse(2, 11, 10)]);
+}

@@ -45,7 +45,7 @@ impl Holder {
 impl Memory {
     /// The bytes that a holder may have in all. For the class `Drops`: what it has, what is free,
     /// and what cheaper holders would give back for it. For `Connections`: the reserve, and what
-    /// is not taken. For `Keeps`: 0.
+    /// is neither taken nor for small queries (MEM-I9). For `Keeps`: 0.
     #[must_use]
     pub fn room(&self, holder: HolderId) -> u64 {
         if self
@@ -54,7 +54,8 @@ impl Memory {
             .is_some_and(|own| own.class == Class::Connections)
         {
             let beyond = self.sums.connections.saturating_sub(self.config.reserve);
-            let free = self.ceiling().saturating_sub(self.taken() - beyond);
+            let others = (self.taken() - beyond).saturating_add(self.left_for_small(None));
+            let free = self.ceiling().saturating_sub(others);
             return free.saturating_add(self.config.reserve);
         }
         let Some((own, price)) = self

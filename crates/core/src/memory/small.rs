@@ -4,7 +4,8 @@
 //! other, for rows, for clients. A small one would wait for them although it needs next to nothing
 //! for a moment. So a part of the memory is for small queries, those with at most an eighth of that
 //! part, be it what they have or what they arrived with. A query that grows no longer counts among
-//! them. Where a query is alone the whole memory is its own.
+//! them. Where a query is alone the whole memory is its own; long statements of connections leave
+//! the part free in any case.
 //! Bounds: one step per query where memory is short, otherwise none.
 //! MEM-I9.
 
@@ -70,20 +71,24 @@ impl Memory {
     /// `own`: a query that asks; it counts as one that will not be small.
     fn room_beside(&self, own: Option<&Query>) -> Room {
         let all = self.ceiling().saturating_sub(self.fixed());
-        if self.queries.len() + self.waiting.len() <= 1 {
-            return Room { all, for_small: 0 };
-        }
-        let small_max = self.small_max();
-        let small = |query: &Query| query.size() <= small_max;
-        let of_small: u64 = (self.queries.values())
-            .filter(|query| small(query))
-            .map(Query::keeps)
-            .sum();
-        let own = own.filter(|query| small(query)).map_or(0, Query::keeps);
-        let left = self.config.for_small.saturating_sub(of_small - own);
+        let is_alone = self.queries.len() + self.waiting.len() <= 1;
+        let for_small = if is_alone {
+            0
+        } else {
+            self.left_for_small(own)
+        };
         Room {
             all,
-            for_small: left.min(all),
+            for_small: for_small.min(all),
         }
+    }
+
+    /// What is for small queries, less what those keep that are there, without `own`.
+    pub(super) fn left_for_small(&self, own: Option<&Query>) -> u64 {
+        let small_max = self.small_max();
+        let small = |query: &&Query| query.size() <= small_max;
+        let theirs: u64 = self.queries.values().filter(small).map(Query::keeps).sum();
+        let own = own.filter(small).map_or(0, Query::keeps);
+        self.config.for_small.saturating_sub(theirs - own)
     }
 }
