@@ -789,13 +789,13 @@ fn many_cost_little() {
 
 #[test]
 fn small_queries_begin_and_grow_beside_large_ones_that_hold_all_the_rest() {
-    let mut small = Small::with_memory_for_small(80);
+    let mut small = Small::with_memory_for_small(40);
     small_arrives(&mut small, 1);
     small_arrives(&mut small, 2);
     small.begin(1, FAILS);
     small.begin(2, FAILS);
-    assert_eq!(small.ask(1, 821), [refuse(1, 821, 0)], "80 are for small");
-    assert_eq!(small.ask(1, 820), [grant(1)]);
+    assert_eq!(small.ask(1, 861), [refuse(1, 861, 0)], "40 are for small");
+    assert_eq!(small.ask(1, 860), [grant(1)]);
     small.tell(Event::QuerySilent { query: QueryId(1) });
     assert_eq!(small.arrive(3, 400), [], "it waits for the first");
     for _ in 0..100 {
@@ -806,34 +806,26 @@ fn small_queries_begin_and_grow_beside_large_ones_that_hold_all_the_rest() {
     assert_eq!(small.ask(2, 10), [grant(2)], "it has no promise");
     assert_eq!(
         small.ask(2, 1),
-        [refuse(2, 11, 820)],
+        [refuse(2, 11, 860)],
         "it would not be small"
     );
-    for query in 6..13 {
+    for query in 6..9 {
         assert_eq!(small.arrive(query, 10), [admit(query)]);
     }
-    assert_eq!(small.arrive(13, 10), [], "eighty are taken");
-    assert_eq!(small.end(6), [admit(13)]);
-}
-
-#[test]
-fn a_query_alone_has_the_memory_of_small_ones_too() {
-    let mut small = Small::with_memory_for_small(80);
-    small_arrives(&mut small, 1);
-    small.begin(1, FAILS);
-    assert_eq!(small.ask(1, 900), [grant(1)]);
+    assert_eq!(small.arrive(9, 10), [], "forty are taken");
+    assert_eq!(small.end(6), [admit(9)]);
 }
 
 #[test]
 fn a_query_that_was_small_leaves_the_memory_of_small_ones() {
-    let mut small = Small::with_memory_for_small(80);
+    let mut small = Small::with_memory_for_small(40);
     for query in 1..=3 {
         small_arrives(&mut small, query);
         small.begin(query, FAILS);
     }
     assert_eq!(small.ask(1, 10), [grant(1)]);
-    assert_eq!(small.ask(2, 810), [grant(2)], "70 are left to small ones");
-    assert_eq!(small.ask(1, 1), [refuse(1, 11, 810)], "80 would be left");
+    assert_eq!(small.ask(2, 850), [grant(2)], "30 are left to small ones");
+    assert_eq!(small.ask(1, 1), [refuse(1, 11, 850)], "40 would be left");
     small.give(2, 1);
     small.tick_after(250);
     small.tick_after(250);
@@ -842,16 +834,54 @@ fn a_query_that_was_small_leaves_the_memory_of_small_ones() {
 }
 
 #[test]
+fn a_large_query_does_not_wait_for_small_ones_that_came_later() {
+    let mut small = Small::with_memory_for_small(40);
+    assert_eq!(small.arrive(1, 11), [admit(1)]);
+    assert_eq!(small.arrive(2, 900), [], "it wants all");
+    assert_eq!(small.arrive(3, 10), [admit(3)]);
+    assert_eq!(small.end(1), [admit(2)]);
+    assert_eq!(small.core.usage().aside, 10 + 860, "less than it wants");
+    assert_eq!(small.arrive(4, 10), [admit(4)]);
+}
+
+#[test]
+fn a_small_query_finds_the_part_that_another_leaves_by_growing() {
+    let mut small = Small::with_memory_for_small(40);
+    small_arrives(&mut small, 1);
+    small.begin(1, FAILS);
+    assert_eq!(small.ask(1, 840), [grant(1)]);
+    for query in 2..6 {
+        assert_eq!(small.arrive(query, 10), [admit(query)]);
+    }
+    assert_eq!(small.arrive(6, 31), [], "20 are free");
+    assert_eq!(small.arrive(7, 10), [admit(7)], "it passes");
+    assert_eq!(small.arrive(8, 10), [admit(8)], "it passes");
+    small.end(7);
+    assert_eq!(small.arrive(9, 10), [admit(9)], "30 have passed 31");
+    small.end(8);
+    small.end(9);
+    // 20 are free, and all of the part is taken.
+    assert_eq!(small.arrive(10, 2), [], "1 may pass");
+    small.begin(2, FAILS);
+    let (operator, bytes) = (OperatorId(2), 11);
+    assert_eq!(
+        small.tell(Event::Took { operator, bytes }),
+        [admit(10)],
+        "less is free, but more for small ones"
+    );
+}
+
+#[test]
 fn connections_leave_the_memory_of_small_queries() {
-    let mut small = Small::with_memory_for_small(80);
+    let mut small = Small::with_memory_for_small(40);
     small.hold(1, Class::Connections, 0);
     let room = |small: &Small| small.core.room(HolderId(1));
-    assert_eq!(room(&small), 920, "with the reserve of 100");
-    small.held(1, 920, 0);
+    assert_eq!(room(&small), 960, "with the reserve of 100");
+    small.held(1, 960, 0);
     small_arrives(&mut small, 1);
     small.begin(1, FAILS);
     assert_eq!(small.ask(1, 10), [grant(1)]);
-    assert_eq!(room(&small), 920, "it has what is for it");
+    assert_eq!(room(&small), 960, "it has what is for it");
     small_arrives(&mut small, 2);
     small.begin(2, FAILS);
     assert_eq!(small.ask(2, 11), [refuse(2, 11, 10)]);

@@ -15,7 +15,7 @@ use crate::tasks::QueryId;
 impl Memory {
     pub(super) fn arrive(&mut self, query: QueryId, minimum: u64) {
         // A query that comes alone says nothing about those to come.
-        let is_alone = self.queries.is_empty() && self.waiting.is_empty();
+        let is_alone = self.waiting.is_empty() && !self.queries.values().any(Query::is_in_the_way);
         self.headroom.record(if is_alone { 0 } else { minimum });
         let one = Waiting {
             query,
@@ -90,9 +90,9 @@ impl Memory {
         let Some(first) = self.waiting.front() else {
             return;
         };
-        if self.query_room().exceeds(self.room_seen) || self.is_next(first.query) {
+        if self.room_for_queries().exceeds(self.room_seen) || self.is_next(first.query) {
             self.look_at_waiting();
-            self.room_seen = self.query_room();
+            self.room_seen = self.room_for_queries();
         }
     }
 
@@ -101,11 +101,11 @@ impl Memory {
         // How many bytes may still pass the queries ahead.
         let mut passes = u64::MAX;
         while let Some(&one) = self.waiting.get(at) {
-            let room = self.query_room();
-            let begins = one.minimum <= room.of(one.minimum, self.small_max())
-                || at == 0 && self.is_next(one.query);
+            let room = self.room_for_queries();
+            let fits = one.minimum <= room.of(one.minimum);
+            let begins = fits || at == 0 && self.is_next(one.query);
             // Nobody ahead could have that memory.
-            let is_theirs = one.minimum <= self.small_max() && one.minimum <= room.for_small;
+            let is_theirs = room.is_for(one.minimum);
             if begins && (is_theirs || one.minimum <= passes) {
                 self.waiting.remove(at);
                 if !is_theirs {
@@ -119,29 +119,36 @@ impl Memory {
                 passes = passes.min(one.minimum - one.passed);
                 at += 1;
             }
-            if passes == 0 && room.for_small == 0 {
+            if passes == 0 && self.left_for_small() == 0 {
                 return;
             }
         }
     }
 
     /// Whether the first waiting query has nothing left to wait for: no query with a minimum runs,
-    /// and no older one has memory. Queries without a minimum are admitted all the time, so
-    /// younger ones do not count.
+    /// and no older one has memory. Queries without a minimum and small ones are admitted all the
+    /// time, so younger ones do not count.
     pub(super) fn is_next(&self, first: QueryId) -> bool {
-        let mut all = self.queries.iter();
-        !all.any(|(id, query)| query.wanted > 0 || *id < first && query.keeps() > 0)
+        let small_max = self.small_max();
+        let may_be_awaited = |id: &QueryId, query: &Query| {
+            if *id < first {
+                query.is_in_the_way()
+            } else {
+                query.wanted > 0 && query.size() > small_max
+            }
+        };
+        !(self.queries.iter()).any(|(id, query)| may_be_awaited(id, query))
     }
 
     fn admit(&mut self, one: Waiting) {
         // A query that runs alone gets what there is, even if that is less than its minimum.
-        let minimum = one.minimum.min(self.query_room().all);
+        let minimum = one.minimum.min(self.room_for_queries().of(one.minimum));
         let query = Query {
             minimum,
             wanted: one.minimum,
             ..Query::default()
         };
-        self.sums.put_in(&query);
+        self.sums.put_in(&query, self.small_max());
         self.queries.insert(one.query, query);
         self.actions.push_back(Action::Admit { query: one.query });
     }

@@ -230,18 +230,19 @@ impl Memory {
 
     /// Changes an operator and its query, and keeps the sums right.
     fn change(&mut self, id: OperatorId, change: impl FnOnce(&mut Operator, &mut Query)) {
+        let small_max = self.small_max();
         let (Some(operator), sums) = (self.operators.get_mut(&id), &mut self.sums) else {
             return;
         };
         let Some(query) = self.queries.get_mut(&operator.query) else {
             return;
         };
-        sums.take_out(query);
+        sums.take_out(query, small_max);
         query.held -= operator.bytes;
         query.spillable -= operator.spillable();
         change(operator, query);
         query.held += operator.bytes;
         query.spillable += operator.spillable();
-        sums.put_in(query);
+        sums.put_in(query, small_max);
     }
 }

@@ -47,6 +47,7 @@ impl Memory {
             sums.spillable += query.spillable;
             sums.spilling += u64::from(query.spillers > 0);
             sums.aside += query.aside();
+            sums.small += query.keeps_as_small(self.small_max());
             sums.credit += query.spillable_credit();
         }
         sums.asking = self.asking.iter().map(|one| one.bytes).sum();

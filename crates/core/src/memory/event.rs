@@ -157,7 +157,7 @@ pub enum Event {
         limit: u64,
         /// The part of it that queries never get.
         reserve: u64,
-        /// The part of it that only small queries get beside others.
+        /// The part of it that only small queries get.
         for_small: u64,
     },
     /// The memory of the process as the kernel counts it.

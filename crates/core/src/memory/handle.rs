@@ -10,8 +10,9 @@ use crate::ids::Time;
 use crate::tasks::QueryId;
 
 impl Sums {
-    /// Adds a query to the sums.
-    pub(super) fn put_in(&mut self, query: &Query) {
+    /// Adds a query to the sums. Small ones have at most `small_max` bytes.
+    pub(super) fn put_in(&mut self, query: &Query, small_max: u64) {
+        self.small += query.keeps_as_small(small_max);
         self.operators += query.held;
         self.spillable += query.spillable;
         self.spilling += u64::from(query.spillers > 0);
@@ -20,7 +21,8 @@ impl Sums {
     }
 
     /// Removes a query from the sums, because it ends or is about to change.
-    pub(super) fn take_out(&mut self, query: &Query) {
+    pub(super) fn take_out(&mut self, query: &Query, small_max: u64) {
+        self.small -= query.keeps_as_small(small_max);
         self.operators -= query.held;
         self.spillable -= query.spillable;
         self.spilling -= u64::from(query.spillers > 0);
@@ -112,11 +114,7 @@ impl Memory {
                 limit,
                 reserve,
                 for_small,
-            } => {
-                (self.config.limit, self.config.reserve) = (limit, reserve);
-                self.config.for_small = for_small;
-                self.limit_changed();
-            }
+            } => self.change_limit(limit, reserve, for_small),
             Event::Measured { bytes } => self.measured(bytes),
             Event::Ticked => self.tick(),
         }
@@ -196,11 +194,12 @@ impl Memory {
     }
 
     fn needs_less(&mut self, id: QueryId, minimum: u64) -> Result<(), MemoryError> {
+        let small_max = self.small_max();
         let query = self.queries.get_mut(&id).ok_or(MemoryError::Query(id))?;
-        self.sums.take_out(query);
+        self.sums.take_out(query, small_max);
         query.minimum = query.minimum.min(minimum);
         query.wanted = query.wanted.min(minimum);
-        self.sums.put_in(query);
+        self.sums.put_in(query, small_max);
         Ok(())
     }
 
@@ -215,7 +214,7 @@ impl Memory {
             return Err(MemoryError::OperatorsLeft(id));
         }
         if let Some(query) = self.queries.remove(&id) {
-            self.sums.take_out(&query);
+            self.sums.take_out(&query, self.small_max());
         }
         Ok(())
     }
@@ -262,13 +261,14 @@ impl Memory {
         on_refusal: OnRefusal,
         count: impl Fn(&mut u32),
     ) -> Result<(), MemoryError> {
+        let small_max = self.small_max();
         let query = self.queries.get_mut(&id).ok_or(MemoryError::Query(id))?;
-        self.sums.take_out(query);
+        self.sums.take_out(query, small_max);
         count(&mut query.operators);
         if matches!(on_refusal, OnRefusal::Spills(_)) {
             count(&mut query.spillers);
         }
-        self.sums.put_in(query);
+        self.sums.put_in(query, small_max);
         Ok(())
     }
 
@@ -324,12 +324,16 @@ impl Memory {
 
     /// Credit is dropped: what queries gave back under the old limit may not exist under the new
     /// one.
-    fn limit_changed(&mut self) {
+    fn change_limit(&mut self, limit: u64, reserve: u64, for_small: u64) {
+        let small_max = self.small_max();
+        (self.config.limit, self.config.reserve) = (limit, reserve);
+        self.config.for_small = for_small;
         self.room_seen = Room::default();
-        for query in self.queries.values_mut().filter(|query| query.credit > 0) {
-            self.sums.take_out(query);
+        let small_max_then = self.small_max();
+        for query in self.queries.values_mut() {
+            self.sums.take_out(query, small_max);
             (query.credit, query.fresh) = (0, 0);
-            self.sums.put_in(query);
+            self.sums.put_in(query, small_max_then);
         }
         self.end_youngest(true);
     }
@@ -348,13 +352,14 @@ impl Memory {
     }
 
     fn tick(&mut self) {
+        let small_max = self.small_max();
         let (now, sums) = (self.now.0, &mut self.sums);
         for query in self.queries.values_mut() {
             if query.credit > 0 && now - query.turned_at.0 >= CREDIT_NS {
-                sums.take_out(query);
+                sums.take_out(query, small_max);
                 query.credit = std::mem::take(&mut query.fresh);
                 query.turned_at = self.now;
-                sums.put_in(query);
+                sums.put_in(query, small_max);
             }
         }
         self.spent.clear();

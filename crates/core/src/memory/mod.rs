@@ -35,12 +35,12 @@
 //! an operator is granted more than is kept for its query.
 //! MEM-I5: queries are admitted in the order of arrival. A query may be passed by others whose
 //! minima are together at most its own, and by small ones in the part that is for them.
-//! MEM-I6: no query waits while no query with a minimum runs and no older one has memory. No
-//! scratch waits while none is open.
+//! MEM-I6: no query waits while no query with a minimum runs, except small ones that came later,
+//! and no older one has memory. No scratch waits while none is open.
 //! MEM-I7: the reserve is for what needs no memory of a query: connections, COMMIT, ROLLBACK.
 //! MEM-I8: when more than the limit is taken for a second, not counting droppable bytes, queries
 //! end, the youngest first, until less is taken.
-//! MEM-I9: beside others, a query that is not small gets nothing of the part for small ones; nor
+//! MEM-I9: a query that is not small gets nothing of the part for small ones that it asks for; nor
 //! do connections.
 //! Source: none of the papers. [QPipe05 §4.3] and [CoopScans07 §4] choose victims among pages by
 //! what running queries want; here a price makes pages, arrays, results and operators comparable,
@@ -98,7 +98,7 @@ pub struct MemoryConfig {
     pub limit: u64,
     /// The bytes of the limit that queries never get (MEM-I7).
     pub reserve: u64,
-    /// The bytes of the limit that only small queries get beside others (MEM-I9).
+    /// The bytes of the limit that only small queries get (MEM-I9).
     pub for_small: u64,
     /// The most queries that wait for admission.
     pub waiting_max: usize,
@@ -157,6 +157,8 @@ struct Sums {
     aside: u64,
     /// The part of `aside` that queries with operators that spill may take back.
     credit: u64,
+    /// What small queries keep: a part of `operators`, `asking` and `aside`.
+    small: u64,
     /// Bytes that operators wait for while holders answer. They count as taken.
     asking: u64,
     /// Estimates of the open scratches.

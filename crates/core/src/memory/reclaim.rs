@@ -54,7 +54,7 @@ impl Memory {
             .is_some_and(|own| own.class == Class::Connections)
         {
             let beyond = self.sums.connections.saturating_sub(self.config.reserve);
-            let others = (self.taken() - beyond).saturating_add(self.left_for_small(None));
+            let others = (self.taken() - beyond).saturating_add(self.left_for_small());
             let free = self.ceiling().saturating_sub(others);
             return free.saturating_add(self.config.reserve);
         }

@@ -73,7 +73,9 @@ impl World {
             steps,
             runs,
         };
-        let is_alone = self.queries.is_empty();
+        let is_alone = self.waiting().next().is_none()
+            && !(self.admitted_queries())
+                .any(|(id, one)| one.minimum > 0 || self.has_or_may_have(id));
         self.queries.insert(query, made);
         self.minima.push_back(if is_alone { 0 } else { minimum });
         if self.minima.len() > 32 {
@@ -469,6 +471,8 @@ impl World {
                 return;
             }
             self.arrives(0, 6, RUNS_MAX);
+            let small = self.draw.below(self.config.for_small / 4 + 1);
+            self.arrives(small, 6, RUNS_MAX);
             for query in self.queries_that(|one| one.promised.is_some()) {
                 let one = self.queries.get(&query);
                 if one.is_some_and(|one| one.silent_since.is_none() || one.ends) {

@@ -314,8 +314,9 @@ impl World {
 
     fn admitted(&mut self, id: QueryId) {
         let minimum = self.queries[&id].minimum;
-        let for_small = self.left_for_small(None);
-        let is_theirs = self.is_small(minimum) && minimum <= for_small;
+        let theirs = self.config.for_small.saturating_sub(self.of_small(None));
+        let room = self.ceiling().saturating_sub(self.fixed());
+        let is_theirs = self.is_small(minimum) && minimum <= theirs.min(room);
         let before: Vec<QueryId> = self.waiting().filter(|other| *other < id).collect();
         for other in before {
             if is_theirs {
@@ -327,18 +328,26 @@ impl World {
             assert!(other.passed <= other.minimum, "MEM-I5: seed {}", self.seed);
             self.seen.passed += u64::from(minimum > 0);
         }
-        let room = self.ceiling().saturating_sub(self.fixed());
-        let of_it = if self.is_small(minimum) {
+        let room = if self.is_small(minimum) {
             room
         } else {
-            room - for_small
+            room.saturating_sub(theirs)
         };
         let is_alone = !self
             .admitted_queries()
-            .any(|(other, one)| one.minimum > 0 || other < id && self.has_or_may_have(other));
-        assert!(is_alone || minimum <= of_it, "MEM-I4: seed {}", self.seed);
+            .any(|(other, one)| self.is_awaited(other, one, id));
+        assert!(is_alone || minimum <= room, "MEM-I4: seed {}", self.seed);
         let query = self.queries.get_mut(&id).expect("it waits");
         query.promised = Some(minimum.min(room));
+    }
+
+    /// Whether a query that waits may be waiting for this one's end.
+    fn is_awaited(&self, id: QueryId, one: &Query, waiting: QueryId) -> bool {
+        if id < waiting {
+            one.minimum > 0 || self.has_or_may_have(id)
+        } else {
+            one.minimum > 0 && !self.is_small_query(id)
+        }
     }
 
     fn refused(&mut self, id: OperatorId, needed: u64) {

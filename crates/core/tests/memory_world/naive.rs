@@ -130,19 +130,22 @@ impl World {
     }
 
     pub(super) fn is_small(&self, size: u64) -> bool {
-        size <= self.config.for_small / 8
+        size <= self.config.for_small / 4
     }
 
-    /// What only small queries get, beyond what those have that are there already, without `own`.
-    pub(super) fn left_for_small(&self, own: Option<QueryId>) -> u64 {
-        if self.queries.len() < 2 {
-            return 0;
-        }
-        let others = self.admitted_queries().filter(|(id, _)| Some(*id) != own);
-        let small = others.filter(|(id, one)| self.is_small(self.keeps(*id).max(one.minimum)));
-        let theirs: u64 = small.map(|(id, _)| self.keeps(id)).sum();
-        let room = self.ceiling().saturating_sub(self.fixed());
-        self.config.for_small.saturating_sub(theirs).min(room)
+    fn size(&self, id: QueryId) -> u64 {
+        self.keeps(id).max(self.queries[&id].minimum)
+    }
+
+    pub(super) fn is_small_query(&self, id: QueryId) -> bool {
+        self.is_small(self.size(id))
+    }
+
+    /// What small queries have, without `own`.
+    pub(super) fn of_small(&self, own: Option<QueryId>) -> u64 {
+        let others = self.admitted_queries().map(|(id, _)| id);
+        let small = others.filter(|id| Some(*id) != own && self.is_small_query(*id));
+        small.map(|id| self.keeps(id)).sum()
     }
 
     /// What a request must leave for small queries.
@@ -150,10 +153,10 @@ impl World {
         let id = operator.query;
         let size = self.queries[&id].minimum.max(self.keeps(id) + beyond);
         if self.is_small(size) {
-            0
-        } else {
-            self.left_for_small(Some(id))
+            return 0;
         }
+        let theirs = self.of_small(Some(id));
+        self.config.for_small.saturating_sub(theirs)
     }
 
     /// The answer to a request, if the event is one.

@@ -29,6 +29,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 pub(crate) struct QueryMemory {
     budget: Arc<MemoryBudget>,
     query: Admitted,
+    /// The minimum with which it arrived, in bytes; 0 if none was known.
+    minimum: u64,
     /// Bytes.
     held: AtomicUsize,
     /// The most bytes that the query would have needed when an operator was refused.
@@ -43,7 +45,7 @@ pub(crate) struct QueryMemory {
 impl QueryMemory {
     /// The memory of a query that begins at once, with a small promise if that much is free.
     pub(crate) fn begin(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        Self::of(budget, budget.begin_query())
+        Self::of(budget, budget.begin_query(), 0)
     }
 
     /// The memory of another query, which begins at once.
@@ -55,7 +57,7 @@ impl QueryMemory {
     /// that cannot do without; `None` if too many queries wait already.
     pub(crate) async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
         let admitted = self.budget.arrive(minimum).await?;
-        Some(Self::of(&self.budget, admitted))
+        Some(Self::of(&self.budget, admitted, minimum))
     }
 
     /// Declares that the query's operators that cannot spill need no more than `minimum` bytes for
@@ -64,10 +66,11 @@ impl QueryMemory {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
-    fn of(budget: &Arc<MemoryBudget>, query: Admitted) -> Arc<Self> {
+    fn of(budget: &Arc<MemoryBudget>, query: Admitted, minimum: u64) -> Arc<Self> {
         let own = Arc::new(Self {
             budget: Arc::clone(budget),
             query,
+            minimum,
             held: AtomicUsize::new(0),
             needed: AtomicU64::new(0),
             in_the_way: AtomicU64::new(0),
@@ -89,14 +92,22 @@ impl QueryMemory {
 
     /// The minimum, in bytes, with which the query should run once more if it fails: the most that
     /// it would have needed when an operator was refused, and at least an equal part of the
-    /// memory, since a query that is refused early does not know what it will need later. `None`
+    /// memory, since a query that is refused early does not know what it will need later. One that
+    /// was thought to be small may still be; no other comes back as one. `None`
     /// if the query was not ended and no operator was refused, or other queries held too little to
     /// matter. (Operators that spill are refused too, and fail where spilling does not free
     /// enough: sorts and their merges.)
     pub(crate) fn would_need(&self) -> Option<u64> {
         let others = self.in_the_way.load(Ordering::Relaxed);
         let needed = self.needed.load(Ordering::Relaxed);
-        (others > 0 || self.ends()).then(|| needed.max(self.budget.equal_part()))
+        let small = self.budget.small_max();
+        (others > 0 || self.ends()).then(|| {
+            if (1..=small).contains(&self.minimum) && needed <= small {
+                small
+            } else {
+                needed.max(self.budget.equal_part()).max(small + 1)
+            }
+        })
     }
 
     /// Records whether the query's client has stopped fetching its rows.

@@ -1,9 +1,10 @@
 //! When does a query begin?
 //!
-//! At once while queries have less than half of the memory. Beyond that, a query whose operators
-//! hold rows waits until the [minimum](super::minimum) of its plan is free: if it began with
-//! nothing, it would be refused, and all that it had read would be read once more. The minimum
-//! stays promised to it until each of its partitions has rows.
+//! At once while queries have less than half of the memory, and some is free. Otherwise a query
+//! whose operators hold rows waits until the [minimum](super::minimum) of its plan is free: if it
+//! began with nothing, it would be refused, and all that it had read would be read once more. The
+//! minimum stays promised to it until each of its partitions has rows. Small queries seldom wait:
+//! a part of the memory is theirs (MEM-I9).
 //!
 //! A query must not wait if it keeps others waiting: if its session has another query open, the
 //! client does not come back to that one; in a transaction it may hold locks. Neither does a query
@@ -65,7 +66,7 @@ impl Admission {
         let memory = QueryMemory::of_session(session)?;
         if may_wait
             && memory.is_short()
-            && let Some(admitted) = wait(&memory, minimum_bytes(plan)).await
+            && let Some(admitted) = wait(&memory, minimum_bytes(plan, memory.limit())).await
         {
             let promise = Some(Promise::of(&admitted));
             return Some(Self {
@@ -102,30 +103,39 @@ mod tests {
     use crate::{Engine, EngineConfig};
 
     async fn plan(sql: &str) -> Arc<dyn ExecutionPlan> {
-        let frame = SessionContext::new().sql(sql).await.unwrap();
+        let context = SessionContext::new();
+        let large = "CREATE TABLE large AS SELECT value AS k FROM generate_series(1, 200000)";
+        context.sql(large).await.unwrap();
+        let frame = context.sql(sql).await.unwrap();
         frame.create_physical_plan().await.unwrap()
     }
 
     #[tokio::test]
-    async fn where_memory_is_short_only_plans_that_hold_rows_wait() {
+    async fn where_memory_is_short_only_large_plans_that_hold_rows_wait() {
         let config = EngineConfig {
             memory_bytes: Some(64 << 20),
             ..EngineConfig::default()
         };
         let engine = Engine::new(config).unwrap();
         let session = engine.session().context().runtime_env();
+        let joins = plan("SELECT a.k FROM large a JOIN large b ON a.k = b.k").await;
         let sorts = plan("SELECT value FROM generate_series(1, 9) ORDER BY value DESC").await;
         let passes = plan("SELECT value FROM generate_series(1, 9)").await;
-        let first = Admission::of(&session, sorts.as_ref(), true).await.unwrap();
+        let first = Admission::of(&session, joins.as_ref(), true).await.unwrap();
         assert!(first.promise.is_none(), "memory is free");
         let pool = &first.memory.environment(&session).memory_pool;
         let table = MemoryConsumer::new("join").register(pool);
         while table.try_grow(64 << 10).is_ok() {}
-        for (plan, may_wait) in [(&passes, true), (&sorts, false)] {
+        for (plan, may_wait) in [(&passes, true), (&joins, false)] {
             let begun = Admission::of(&session, plan.as_ref(), may_wait).await;
             assert!(begun.unwrap().promise.is_none());
         }
-        let mut waits = Box::pin(Admission::of(&session, sorts.as_ref(), true));
+        let small = Admission::of(&session, sorts.as_ref(), true).await.unwrap();
+        assert!(small.promise.is_some(), "it is small");
+        let pool = &small.memory.environment(&session).memory_pool;
+        let sort = MemoryConsumer::new("sort").register(pool);
+        sort.try_grow(64 << 10).expect("it was promised");
+        let mut waits = Box::pin(Admission::of(&session, joins.as_ref(), true));
         assert!(poll!(&mut waits).is_pending());
         drop((table, first));
         assert!(waits.await.unwrap().promise.is_some());

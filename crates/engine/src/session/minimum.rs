@@ -3,7 +3,7 @@
 //! A rough estimate, for queries that arrive while memory is short: what the operators hold that
 //! cannot give their memory back while they run. A join holds its build side, and an aggregate a
 //! row for each group, both by DataFusion's statistics; one without statistics counts
-//! [`UNKNOWN_BYTES`]. A sort spills, so it needs what it begins with.
+//! as one that holds a few batches. A sort spills, so it needs what it begins with.
 //! Not here: who waits, and for how long (`coscan_core::memory`).
 
 use arrow::datatypes::{DataType, Schema};
@@ -18,8 +18,10 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 use crate::operators::SharedHashJoinExec;
 
-/// An operator whose statistics say nothing, or that holds a few batches.
-const UNKNOWN_BYTES: u64 = 1 << 20;
+/// An operator whose statistics say nothing, or that holds a few batches: the most bytes, and the
+/// part of the memory (a divisor), of which several make a query that is small for the core.
+const BATCHES_MAX: u64 = 1 << 20;
+const BATCHES: u64 = 512;
 
 /// The bytes of a value without a fixed width.
 const TEXT_BYTES: u64 = 32;
@@ -27,20 +29,22 @@ const TEXT_BYTES: u64 = 32;
 /// What a row takes in a hash table beside its columns: its hash, its place in the chain.
 const ROW_BYTES: u64 = 16;
 
-/// Bytes that the operators of a plan need at least; 0 for one that holds no rows.
-pub(crate) fn minimum_bytes(plan: &dyn ExecutionPlan) -> u64 {
-    of_all(plan, &StatisticsContext::new())
+/// Bytes that the operators of a plan need at least, in a memory of `limit` bytes; 0 for one that
+/// holds no rows.
+pub(crate) fn minimum_bytes(plan: &dyn ExecutionPlan, limit: u64) -> u64 {
+    let batches = (limit / BATCHES).min(BATCHES_MAX);
+    of_all(plan, batches, &StatisticsContext::new())
 }
 
-fn of_all(plan: &dyn ExecutionPlan, statistics: &StatisticsContext) -> u64 {
+fn of_all(plan: &dyn ExecutionPlan, batches: u64, statistics: &StatisticsContext) -> u64 {
     let own = match holds(plan) {
         Holds::Nothing => 0,
-        Holds::Batches => UNKNOWN_BYTES,
-        Holds::RowsOf(node) => rows_bytes(node, statistics).unwrap_or(UNKNOWN_BYTES),
+        Holds::Batches => batches,
+        Holds::RowsOf(node) => rows_bytes(node, statistics).unwrap_or(batches),
     };
     let children = plan.children().into_iter();
     children
-        .map(|child| of_all(child.as_ref(), statistics))
+        .map(|child| of_all(child.as_ref(), batches, statistics))
         .fold(own, u64::saturating_add)
 }
 
@@ -108,7 +112,8 @@ mod tests {
         let small = "CREATE TABLE small AS SELECT value AS k FROM generate_series(1, 1000)";
         context.sql(small).await.unwrap();
         let plan = context.sql(sql).await.unwrap();
-        minimum_bytes(plan.create_physical_plan().await.unwrap().as_ref())
+        let plan = plan.create_physical_plan().await.unwrap();
+        minimum_bytes(plan.as_ref(), 1 << 30)
     }
 
     #[tokio::test]

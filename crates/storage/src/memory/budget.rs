@@ -399,7 +399,14 @@ impl MemoryBudget {
         }
     }
 
-    /// Whether queries have so little memory that one more may begin at once.
+    /// The most bytes of a query that counts as small: those begin and end in memory that others do
+    /// not get.
+    #[must_use]
+    pub fn small_max(&self) -> u64 {
+        self.ledger.small_max()
+    }
+
+    /// Whether so much memory is free that one more query may begin at once.
     #[must_use]
     pub fn is_free(&self) -> bool {
         self.ledger.is_free()

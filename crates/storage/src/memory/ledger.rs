@@ -22,8 +22,11 @@ use tokio::sync::oneshot;
 const RESERVE: u64 = 64;
 const RESERVE_MAX: u64 = 8 << 20;
 
-/// The part of the limit that only small queries get beside others (a divisor).
-const FOR_SMALL: u64 = 16;
+/// While less than this part of the limit (a divisor) is free, no query begins at once.
+const ROOM: u64 = 16;
+
+/// The part of the limit that only small queries get (a divisor).
+const FOR_SMALL: u64 = 32;
 
 /// The most queries that wait for memory.
 const WAITING_MAX: usize = 1024;
@@ -217,7 +220,11 @@ impl Ledger {
     /// Whether queries have less than half of the memory.
     pub(super) fn is_free(&self) -> bool {
         let core = &self.state.lock().core;
-        core.of_queries() < core.limit() / 2
+        core.of_queries() < core.limit() / 2 && core.has_room(core.limit() / ROOM)
+    }
+
+    pub(super) fn small_max(&self) -> u64 {
+        self.state.lock().core.small_max()
     }
 
     /// Admits a query at once: with `minimum` if that is free and queries have less than half of
