@@ -43,11 +43,24 @@ impl AnalyzerRule for MarkedSets {
 
 /// Marks the sets in the select list of a relation.
 pub(super) fn marked(relation: LogicalPlan) -> Result<LogicalPlan> {
-    in_select_list(relation).data()
+    match has_set(&relation) {
+        true => in_select_list(relation).data(),
+        false => Ok(relation),
+    }
 }
 
-fn in_select_list(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let passes_on = matches!(
+/// Whether a select list of sets passes its rows on to this node.
+fn has_set(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Unnest(_) => true,
+        plan if passes_on(plan) => plan.inputs().into_iter().any(has_set),
+        _ => false,
+    }
+}
+
+/// Whether the columns of a node have the types of the columns below it.
+fn passes_on(plan: &LogicalPlan) -> bool {
+    matches!(
         plan,
         LogicalPlan::Projection(_)
             | LogicalPlan::SubqueryAlias(_)
@@ -55,8 +68,11 @@ fn in_select_list(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             | LogicalPlan::Sort(_)
             | LogicalPlan::Limit(_)
             | LogicalPlan::Distinct(Distinct::All(_))
-    );
-    if !passes_on {
+    )
+}
+
+fn in_select_list(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !passes_on(&plan) {
         return Ok(Transformed::no(plan));
     }
     let below = plan.map_children(in_select_list)?;
