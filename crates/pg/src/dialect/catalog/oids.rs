@@ -128,7 +128,7 @@ const OF_RELATIONS: [&str; 4] = [
 
 /// `pg_relation_size('t')` is `pg_relation_size('t'::regclass)`.
 fn named_relation(function: &mut Function) {
-    if !last_word(&function.name).is_some_and(|name| OF_RELATIONS.contains(&name.as_str())) {
+    if last_word(&function.name).is_none_or(|name| !OF_RELATIONS.contains(&name.as_str())) {
         return;
     }
     if let FunctionArguments::List(list) = &mut function.args
