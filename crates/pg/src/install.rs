@@ -18,7 +18,7 @@ use crate::guards::{FilteredCalls, Guards};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
 use crate::planners::{FileTypes, TextPlanner, TimePlanner, Types};
-use crate::relations::{Relations, WholeRows};
+use crate::relations::{MarkedSets, Relations, WholeRows};
 use crate::subqueries::{OuterAggregates, UnnestSubqueries};
 use crate::windows::Frames;
 use crate::{casts, functions, intervals, numbers, physical, rules};
@@ -85,6 +85,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     analyzer.rules.insert(0, Arc::new(GroupingKeys));
     analyzer.rules.insert(0, Arc::new(CopiedUuids));
     analyzer.rules.insert(0, Arc::new(Assignments));
+    analyzer.rules.insert(0, Arc::new(MarkedSets));
     analyzer.rules.insert(0, Arc::new(SetsInOrder));
     analyzer.rules.insert(0, Arc::new(BesideSets));
     analyzer.rules.insert(0, Arc::new(OuterAggregates));

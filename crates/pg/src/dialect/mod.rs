@@ -150,6 +150,10 @@ mod tests {
                 "SELECT regclass_oid('people') AS a",
             ),
             (
+                "SELECT pg_relation_size('people') AS a",
+                "SELECT pg_relation_size(regclass_oid('people')) AS a",
+            ),
+            (
                 "SELECT c.oid::pg_catalog.regclass::pg_catalog.text AS a FROM pg_class c",
                 "SELECT regclass_name(c.oid) AS a FROM pg_catalog.pg_class c",
             ),

@@ -129,6 +129,7 @@ pub fn type_of(data_type: &DataType) -> Option<Type> {
                 "int2" => Type::INT2,
                 "text" => Type::TEXT,
                 "varchar" => Type::VARCHAR,
+                "bpchar" => Type::BPCHAR,
                 "name" => Type::NAME,
                 "bool" => Type::BOOL,
                 "float8" => Type::FLOAT8,

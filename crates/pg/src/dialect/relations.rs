@@ -5,14 +5,15 @@
 //! | `VALUES (1), (2.5)` | `SELECT * FROM (VALUES (1), (2.5))` |
 //! | `a UNION b ORDER BY 1` | `SELECT * FROM (a UNION b) ORDER BY 1` |
 //! | `WITH RECURSIVE t AS (a UNION b)` | `… (SELECT * FROM (a) AS first UNION SELECT * FROM (b) AS later)` |
+//! | `WITH t AS (SELECT unnest(a) …)` | `… (SELECT * FROM (SELECT unnest(a) …) AS sets)` |
 //!
 //! Not here: INSERT, whose VALUES get the types of the table's columns.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, Query, SelectItem, SetExpr, SetOperator, Statement, TableAlias, TableFactor,
-    VisitMut, VisitorMut, visit_relations,
+    Cte, Expr, Ident, Query, SelectItem, SetExpr, SetOperator, Statement, TableAlias, TableFactor,
+    VisitMut, VisitorMut, visit_expressions, visit_relations,
 };
 
 use super::ast::{call, last_word, template, text};
@@ -22,6 +23,8 @@ use crate::functions::FAIL;
 pub(crate) const FIRST_TERM: &str = "first\u{1f}";
 /// The prefix of the second term's alias; the query's name follows.
 pub(crate) const LATER_TERM: &str = "later\u{1f}";
+/// The alias of a query that unnests arrays in its select list.
+const SETS: &str = "sets\u{1f}";
 
 pub(super) fn rewrite(statement: &mut Statement) {
     if let Statement::Insert(insert) = statement
@@ -57,10 +60,12 @@ impl VisitorMut for Relations {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if let Some(with) = &mut query.with
-            && with.recursive
-        {
-            with.cte_tables.iter_mut().for_each(mark_first);
+        if let Some(with) = &mut query.with {
+            if with.recursive {
+                with.cte_tables.iter_mut().for_each(mark_first);
+            }
+            let queries = with.cte_tables.iter_mut().map(|cte| cte.query.as_mut());
+            queries.for_each(sets_in_relation);
         }
         ControlFlow::Continue(())
     }
@@ -76,6 +81,29 @@ impl VisitorMut for Relations {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Makes a relation of a query that unnests arrays in its select list, so that
+/// `relations/marked_sets.rs` types the rows.
+fn sets_in_relation(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return;
+    };
+    let sets = visit_expressions(&select.projection, |expr| match expr {
+        Expr::Function(function) if last_word(&function.name).as_deref() == Some("unnest") => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    if sets.is_continue() {
+        return;
+    }
+    let Some(whole) = template("SELECT 1") else {
+        return;
+    };
+    let inner = std::mem::replace(query, whole);
+    *query.body = SetExpr::Query(Box::new(inner));
+    select_from(&mut query.body, Some(SETS));
 }
 
 /// Marks the two terms of a query that names itself in the second.

@@ -10,7 +10,7 @@ pub(crate) mod numeric;
 mod power;
 mod small;
 
-pub use aggregation::{Totals, corr, decimal_sum};
+pub use aggregation::{Totals, decimal_sum, regressions};
 pub(crate) use aggregation::{
     as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit, variance_of,
 };
@@ -37,7 +37,8 @@ pub(crate) fn aggregate() -> Vec<AggregateUDF> {
         aggregation::aggregates::functions(),
         aggregation::ordered_set::functions(),
         aggregation::wrapped::functions(),
-        vec![every.with_aliases(["every"]), corr().as_ref().clone()],
+        vec![every.with_aliases(["every"])],
+        regressions().iter().map(|of| of.as_ref().clone()).collect(),
     ];
     groups.into_iter().flatten().collect()
 }

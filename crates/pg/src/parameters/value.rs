@@ -351,8 +351,13 @@ fn array(
     };
     let values = found
         .iter()
-        .map(|raw| value(element, encoding, raw.as_ref(), zone))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|raw| {
+            Ok(unpadded(
+                element,
+                value(element, encoding, raw.as_ref(), zone)?,
+            ))
+        })
+        .collect::<Result<Vec<_>, PgError>>()?;
     let data_type = common(element, &values)?;
     let cast = |value: ScalarValue| value.cast_to(&data_type).map_err(|error| internal(&error));
     let values: Vec<_> = values.into_iter().map(cast).collect::<Result<_, _>>()?;
@@ -373,6 +378,17 @@ fn array(
     }
     list.map(ScalarValue::List)
         .ok_or_else(|| PgError::new("XX000", "an array without dimensions"))
+}
+
+/// An element without the trailing blanks of `character(n)`. The field of a list's elements does
+/// not say that they have no meaning.
+fn unpadded(element: &Type, value: ScalarValue) -> ScalarValue {
+    match value {
+        ScalarValue::Utf8(Some(text)) if *element == Type::BPCHAR => {
+            ScalarValue::from(text.trim_end_matches(' '))
+        }
+        other => other,
+    }
 }
 
 /// PostgreSQL's maximum number of dimensions.
@@ -650,6 +666,14 @@ mod tests {
             let error = text_of(&Type::INT4_ARRAY, wrong).map_err(|error| error.code());
             assert_eq!(error, Err("22P02"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn elements_of_characters_are_not_padded() {
+        let list = text_of(&Type::BPCHAR_ARRAY, "{\"ab  \",x}").unwrap();
+        assert_eq!(list.to_string(), "[ab, x]");
+        let list = text_of(&Type::TEXT_ARRAY, "{\"ab  \",x}").unwrap();
+        assert_eq!(list.to_string(), "[ab  , x]");
     }
 
     #[test]

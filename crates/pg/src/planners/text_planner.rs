@@ -35,7 +35,10 @@ struct Operand {
 
 impl Operand {
     fn new(expr: &Expr, schema: &DFSchema) -> Option<Self> {
-        let (_, field) = expr.to_field(schema).ok()?;
+        let field = match row_of_set(expr, schema) {
+            Some(element) => element,
+            None => expr.to_field(schema).ok()?.1,
+        };
         Some(Self {
             expr: expr.clone(),
             field,
@@ -68,6 +71,18 @@ impl Operand {
 
     fn is_json(&self) -> bool {
         self.marked("json") || self.marked("jsonb")
+    }
+}
+
+/// The field of the elements of an unnested array, which names a type that Arrow lacks. In
+/// DataFusion the rows of a set have a field of their own.
+fn row_of_set(expr: &Expr, schema: &DFSchema) -> Option<Arc<Field>> {
+    let Expr::Unnest(set) = expr else {
+        return None;
+    };
+    match set.expr.to_field(schema).ok()?.1.data_type() {
+        DataType::List(element) => Some(Arc::clone(element)),
+        _ => None,
     }
 }
 

@@ -13,10 +13,12 @@
 //! `sets.rs` and `recursion.rs` plan these relations, and VALUES are planned here; `declared.rs`
 //! finds declared columns, and `unknown.rs` untyped ones. Other relations depend on the columns of
 //! tables, which are not known from the syntax: those whose rows are used as values
-//! (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), and those whose columns are
-//! renamed (`names.rs`). For mentions of queries in WITH see `mentions.rs`.
+//! (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), those that unnest arrays
+//! (`marked_sets.rs`), and those whose columns are renamed (`names.rs`). For mentions of queries in
+//! WITH see `mentions.rs`.
 
 mod declared;
+mod marked_sets;
 mod mentions;
 mod merged;
 mod names;
@@ -42,6 +44,8 @@ use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF, last_word, take_ma
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
+pub(crate) use marked_sets::MarkedSets;
+use marked_sets::marked;
 pub use mentions::compute_once;
 use merged::with_merged;
 use names::{named, with_outer_names};
@@ -129,7 +133,7 @@ impl RelationPlanner for Relations {
                 return named(relation, context);
             }
         };
-        let plan = with_outer_names(plan)?;
+        let plan = with_outer_names(marked(plan)?)?;
         let plan = if lateral { seen(plan) } else { plan };
         Ok(planned(PlannedRelation::new(plan, alias)))
     }

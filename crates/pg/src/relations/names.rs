@@ -17,6 +17,7 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::TableFactor;
 
+use super::marked_sets::marked;
 use super::planned;
 use crate::PgError;
 use crate::dialect::on_the_wire;
@@ -42,7 +43,7 @@ pub(super) fn named(
     let Some(mut alias) = alias else {
         return Ok(RelationPlanning::Original(Box::new(relation)));
     };
-    let plan = with_outer_names(context.plan(relation)?)?;
+    let plan = with_outer_names(marked(context.plan(relation)?)?)?;
     let given = std::mem::take(&mut alias.columns).into_iter();
     let given = given
         .map(|column| context.normalize_ident(column.name))

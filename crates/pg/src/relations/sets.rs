@@ -10,6 +10,7 @@ use datafusion::logical_expr::planner::RelationPlannerContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
 use datafusion::sql::sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 
+use super::marked_sets::marked;
 use super::{derived, is_number_or_time};
 use crate::PgError;
 use crate::casts::Target;
@@ -55,9 +56,9 @@ pub(super) fn set_operations(
         rest.push((op, set_quantifier, *right));
         body = *left;
     }
-    let mut plan = context.plan(derived(query_of(body)))?;
+    let mut plan = marked(context.plan(derived(query_of(body)))?)?;
     while let Some((op, quantifier, right)) = rest.pop() {
-        let right = context.plan(derived(query_of(right)))?;
+        let right = marked(context.plan(derived(query_of(right)))?)?;
         let config = context.context_provider().options();
         plan = combined(op, quantifier, (plan, right), config)?;
     }

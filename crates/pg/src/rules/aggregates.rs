@@ -7,6 +7,7 @@
 //! | `var_samp(x)` … of integers and numerics | a function of `count(x)`, `sum(x)`, `sum(x * x)` |
 //! | any of these of floats | DataFusion's aggregate |
 //! | `array_agg` of json and other types that Arrow lacks | DataFusion's, marked with the type |
+//! | `array_agg` of arrays | DataFusion's, checked (`functions/arrays/of_arrays.rs`) |
 //!
 //! Equal sums and counts of one aggregation are computed once. A projection above it computes the
 //! results, with the original names of the aggregates.
@@ -32,6 +33,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_number};
 use crate::error::PgError;
+use crate::functions::arrays;
 use crate::functions::json::distinct_jsonb;
 use crate::functions::scalar::{marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
@@ -186,7 +188,10 @@ fn is_plain_list(function: &AggregateFunction, schema: &DFSchema) -> Result<bool
     let marker = function.func.inner().downcast_ref::<Marker>();
     let is_list = marker.is_some_and(|marker| marker.kind() == Kind::List);
     match function.params.args.as_slice() {
-        [value] if is_list => Ok(mark_of(&value.to_field(schema)?.1).is_none()),
+        [value] if is_list => {
+            let field = value.to_field(schema)?.1;
+            Ok(mark_of(&field).is_none() && !field.data_type().is_list())
+        }
         _ => Ok(false),
     }
 }
@@ -318,7 +323,7 @@ fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()
         && let [value] = args
     {
         let field = value.to_field(schema)?.1;
-        let has_no_order = field.data_type() == &DataType::Boolean
+        let has_no_order = matches!(field.data_type(), DataType::Boolean | DataType::Struct(_))
             || matches!(marked_type(&field), Some("json" | "jsonb" | "uuid"));
         if has_no_order {
             let signature = format!("function {}({})", function.name(), type_name(&field));
@@ -408,7 +413,7 @@ fn result(kind: Kind, args: &[Expr], schema: &DFSchema, parts: &mut Parts) -> Re
     })
 }
 
-/// `array_agg`, marked with the type of its elements.
+/// `array_agg`, marked with the type of its elements. Arrays are collected only if they are alike.
 fn list(value: Expr, schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
     let element = value.to_field(schema)?.1;
     let field = Field::new("", list_of(&element), true);
@@ -429,7 +434,11 @@ fn list(value: Expr, schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
     if let Expr::AggregateFunction(function) = &mut made {
         sort_distinct(&mut function.params, schema)?;
     }
-    Ok(marked_like(parts.keep(made), &field))
+    let list = marked_like(parts.keep(made), &field);
+    Ok(match element.data_type().is_list() {
+        true => arrays::collected(list),
+        false => list,
+    })
 }
 
 /// The sum of the squares of distinct values: a value and its negative have the same square.

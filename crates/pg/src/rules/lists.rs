@@ -9,7 +9,9 @@
 //! A list compares floats by their bits, in which -0.0 and 0.0 differ: `x + 0.0` has only one
 //! zero.
 
-use datafusion::arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
@@ -19,7 +21,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Expr, ExprSchemable, Operato
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_expr};
-use crate::operators::{ComparedIn, Meeting, common, compared, meeting, met};
+use crate::operators::{ComparedIn, Meeting, common, compared, is_unknown, meeting, met};
 
 pub(super) fn in_list(
     mut list: InList,
@@ -57,6 +59,31 @@ pub(super) fn in_list(
     Ok(Transformed::new_transformed(Expr::InList(list), changed))
 }
 
+/// The type of the untyped constants of a list. In PostgreSQL several constants form one array, of
+/// their and the value's common type; a single one has the value's.
+pub(super) fn constants_type(list: &InList, schema: &DFSchema) -> Result<FieldRef> {
+    let fields = with_constants(list, schema)?;
+    let own = Arc::clone(&fields[0].0);
+    let united = (fields.len() > 2).then(|| common(&fields)).flatten();
+    let differs = |field: &FieldRef| {
+        let held = field.data_type();
+        held != own.data_type() && (held.is_numeric() || held.is_temporal())
+    };
+    Ok(united.filter(differs).unwrap_or(own))
+}
+
+/// The fields of the value and of the constants of a list, and whether they are untyped.
+fn with_constants(list: &InList, schema: &DFSchema) -> Result<Vec<(FieldRef, bool)>> {
+    let constants = list.list.iter().filter(|value| is_constant(value));
+    let all = std::iter::once(list.expr.as_ref()).chain(constants);
+    let fields = all.map(|value| Ok((value.to_field(schema)?.1, is_unknown(value))));
+    fields.collect()
+}
+
+fn is_constant(value: &Expr) -> bool {
+    !value.any_column_refs()
+}
+
 /// In PostgreSQL several constants form one array, of `real` if that is their common type.
 fn constants_as_real(
     list: &mut InList,
@@ -64,11 +91,7 @@ fn constants_as_real(
     schema: &DFSchema,
     config: &ConfigOptions,
 ) -> Result<bool> {
-    let is_constant = |value: &Expr| !value.any_column_refs();
-    let mut fields = vec![(list.expr.to_field(schema)?.1, false)];
-    for value in list.list.iter().filter(|value| is_constant(value)) {
-        fields.push((value.to_field(schema)?.1, false));
-    }
+    let fields = with_constants(list, schema)?;
     let is_real = common(&fields).is_some_and(|field| *field.data_type() == DataType::Float32);
     if fields.len() < 3 || !is_real {
         return Ok(false);

@@ -7,7 +7,7 @@
 //! | `'1' IN (x, …)`, `'1' BETWEEN x AND …` | the same (`open_left.rs`) |
 //! | `array_position(a, '1')`, `array_append(a, '1')` | constants of the type of the elements |
 //! | a cast by DataFusion (INSERT) that loses digits | `pg_cast` |
-//! | `string_agg(x, …)` of `character(n)` | `string_agg(x::text, …)` |
+//! | `string_agg(x, …)`, `md5(x)` of `character(n)` | `string_agg(x::text, …)`, `md5(x::text)` |
 //! | `x IS NULL` of a struct | whether each field is NULL |
 //! | `pg_typeof(x)` | the type's name |
 //! | `(SELECT j …)` of json | the same, marked (`functions/marked.rs`) |
@@ -66,6 +66,12 @@ impl FunctionRewrite for Semantics {
                 {
                     return Ok(Transformed::yes(lit(type_of(value, schema)?)));
                 }
+                if TAKE_TEXTS.contains(&call.func.name()) {
+                    let mut call = call;
+                    let changed = padded_as_text(&mut call.args, schema, config);
+                    let call = Expr::ScalarFunction(call);
+                    return Ok(Transformed::new_transformed(call, changed));
+                }
                 let (list, elements): (_, &[usize]) = match call.func.name() {
                     "array_append" | "array_position" | "array_positions" | "array_remove" => {
                         (0, &[1])
@@ -80,7 +86,7 @@ impl FunctionRewrite for Semantics {
                 open_left::in_list(list, schema, config)
             }
             Expr::InList(list) if list.list.iter().any(is_unknown) => {
-                let field = list.expr.to_field(schema)?.1;
+                let field = lists::constants_type(&list, schema)?;
                 let values = list.list.into_iter().map(|value| {
                     if is_unknown(&value) {
                         typed(value, &field, config)
@@ -164,6 +170,8 @@ impl FunctionRewrite for Semantics {
 }
 
 const STRING_AGG: &str = "string_agg";
+/// DataFusion's functions of texts that PostgreSQL has, too. (Ours know `character(n)`.)
+const TAKE_TEXTS: [&str; 2] = ["md5", "starts_with"];
 
 fn is_row(expr: &Expr, schema: &DFSchema) -> bool {
     let held = expr.get_type(schema);
@@ -172,21 +180,31 @@ fn is_row(expr: &Expr, schema: &DFSchema) -> bool {
 
 /// `string_agg` takes texts, without the trailing blanks of `character(n)`.
 fn unpadded(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
-    let mut changed = false;
     let fields = args.iter().map(|arg| Ok(arg.to_field(schema)?.1));
     let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
-    for (arg, field) in args.iter_mut().zip(&fields) {
-        let target = Target::of_field(field);
-        if matches!(target, Some(Target::Bpchar(_))) {
+    let is_other = |target: Target| !target.is_text() && target != Target::Bytea;
+    if fields
+        .iter()
+        .any(|field| Target::of_field(field).is_some_and(is_other))
+    {
+        let names: Vec<_> = fields.iter().map(|field| type_name(field)).collect();
+        let signature = format!("function {STRING_AGG}({})", names.join(", "));
+        return Err(PgError::undefined_function(&signature).into());
+    }
+    Ok(padded_as_text(args, schema, config))
+}
+
+/// Removes the trailing blanks of `character(n)`. Returns whether an argument was changed.
+fn padded_as_text(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> bool {
+    let mut changed = false;
+    for arg in args {
+        let field = arg.to_field(schema);
+        if field.is_ok_and(|(_, field)| padded::is_padded(&field)) {
             *arg = cast_expr(std::mem::take(arg), &Target::Text, config);
             changed = true;
-        } else if target.is_some_and(|target| !target.is_text() && target != Target::Bytea) {
-            let names: Vec<_> = fields.iter().map(|field| type_name(field)).collect();
-            let signature = format!("function {STRING_AGG}({})", names.join(", "));
-            return Err(PgError::undefined_function(&signature).into());
         }
     }
-    Ok(changed)
+    changed
 }
 
 /// With DISTINCT, the keys of ORDER BY are arguments: they change as these do.

@@ -13,7 +13,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use coscan_pg::numbers::{corr, decimal_sum};
+use coscan_pg::numbers::{decimal_sum, regressions};
 use datafusion::functions_aggregate::all_default_aggregate_functions;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_plan::udaf::AggregateFunctionExpr;
@@ -30,7 +30,7 @@ pub(crate) enum Merge {
 /// DataFusion's aggregates whose accumulators have all been read, in version 55.2: each merges
 /// every row of a batch of states. `percentile_cont` does so only with DISTINCT, and `grouping` is
 /// not an aggregate. Another function of the same name is not meant. `coscan-pg`'s sum of decimals
-/// and `corr` have been read, too.
+/// and regressions have been read, too.
 const EVERY_ROW: [&str; 37] = [
     "any_value",
     "approx_distinct",
@@ -74,7 +74,8 @@ const EVERY_ROW: [&str; 37] = [
 static KNOWN: LazyLock<Vec<Arc<AggregateUDF>>> = LazyLock::new(|| {
     let mut known = all_default_aggregate_functions();
     known.retain(|function| EVERY_ROW.contains(&function.name()));
-    known.extend([decimal_sum(), corr()]);
+    known.push(decimal_sum());
+    known.extend(regressions());
     known
 });
 

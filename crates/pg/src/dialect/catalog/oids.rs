@@ -3,15 +3,17 @@
 //!
 //! `'people'::regclass` becomes `regclass_oid('people')`, and `….::regclass::text` becomes
 //! `regclass_name(…)`: functions that look up the catalog (`catalog/functions`). A result column
-//! that is such a cast shows the name, as in PostgreSQL.
+//! that is such a cast shows the name, as in PostgreSQL. A quoted name of a relation whose size is
+//! asked for is such a cast, too.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Ident, Query, SelectItem, SetExpr, VisitorMut,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    Query, SelectItem, SetExpr, VisitorMut,
 };
 
-use crate::dialect::ast::{call, is_placeholder, null};
+use crate::dialect::ast::{call, is_placeholder, last_word, literal_text, null};
 
 /// The kind of object that an oid identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,13 +93,15 @@ impl VisitorMut for Oids {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let Expr::Cast {
-            expr: inner,
-            data_type,
-            ..
-        } = expr
-        else {
-            return ControlFlow::Continue(());
+        let (inner, data_type) = match expr {
+            Expr::Cast {
+                expr, data_type, ..
+            } => (expr, data_type),
+            Expr::Function(function) => {
+                named_relation(function);
+                return ControlFlow::Continue(());
+            }
+            _ => return ControlFlow::Continue(()),
         };
         if let Some((kind, named)) = oid_cast(inner) {
             let named = argument(named.clone());
@@ -111,6 +115,28 @@ impl VisitorMut for Oids {
             *expr = call(kind.oid_function(), vec![argument(named)]);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Functions of a relation's `regclass`.
+const OF_RELATIONS: [&str; 4] = [
+    "pg_indexes_size",
+    "pg_relation_size",
+    "pg_table_size",
+    "pg_total_relation_size",
+];
+
+/// `pg_relation_size('t')` is `pg_relation_size('t'::regclass)`.
+fn named_relation(function: &mut Function) {
+    if last_word(&function.name).is_none_or(|name| !OF_RELATIONS.contains(&name.as_str())) {
+        return;
+    }
+    if let FunctionArguments::List(list) = &mut function.args
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(relation))) = list.args.first_mut()
+        && literal_text(relation).is_some()
+    {
+        let name = std::mem::replace(relation, null());
+        *relation = call(OidKind::Class.oid_function(), vec![name]);
     }
 }
 
@@ -169,9 +195,7 @@ fn argument(named: Expr) -> Expr {
 fn type_word(data_type: &DataType) -> Option<String> {
     match data_type {
         DataType::Regclass => Some("regclass".to_owned()),
-        DataType::Custom(name, arguments) if arguments.is_empty() => {
-            crate::dialect::ast::last_word(name)
-        }
+        DataType::Custom(name, arguments) if arguments.is_empty() => last_word(name),
         _ => None,
     }
 }

@@ -11,6 +11,7 @@
 //! | `json_agg(a ORDER BY b)` | a function of `array_agg(a ORDER BY b)` |
 //! | `B'101'`, `U&'…'`, `N'…'` | texts |
 //! | `a[:2]` | `a[1:2]` |
+//! | `ARRAY[a][1]`, which needs brackets around the array | an error |
 
 use std::ops::ControlFlow;
 
@@ -21,11 +22,11 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::sets::{array_of_set, holds_set, rows_of_set};
 use crate::dialect::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
-use crate::functions::IS_NORMALIZED;
 use crate::functions::arrays::{ALL, ANY, FLAT};
 use crate::functions::json::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
 use crate::functions::regex::like_escaped;
 use crate::functions::time::SERIES;
+use crate::functions::{FAIL, IS_NORMALIZED};
 use crate::numbers::aggregation::ARRAY;
 
 pub(in crate::dialect) struct Texts;
@@ -50,6 +51,10 @@ impl VisitorMut for Texts {
                 if matches!(inner.as_ref(), Expr::Array(array) if array.elem.is_empty()) {
                     **inner = call("make_array", vec![]);
                 }
+            }
+            Expr::CompoundFieldAccess { root, .. } if matches!(root.as_ref(), Expr::Array(_)) => {
+                let message = "syntax error at or near \"[\"";
+                *expr = call(FAIL, vec![text("42601"), text(message)]);
             }
             Expr::CompoundFieldAccess { root, access_chain } => {
                 access_chain.iter_mut().for_each(bounded);
@@ -303,7 +308,7 @@ fn rewritten(expr: &mut Expr) -> Option<Expr> {
         }
         Expr::Array(array) if array.elem.is_empty() && array.named => {
             let message = "cannot determine type of empty array";
-            call(crate::functions::FAIL, vec![text("42P18"), text(message)])
+            call(FAIL, vec![text("42P18"), text(message)])
         }
         _ => return None,
     })
@@ -453,10 +458,7 @@ fn function_call(function: &mut Function) -> Option<Expr> {
             let word = form.value.to_lowercase();
             if form.quote_style.is_some() || !known.contains(&word.as_str()) {
                 let message = format!("syntax error at or near \"{form}\"");
-                return Some(call(
-                    crate::functions::FAIL,
-                    vec![text("42601"), text(&message)],
-                ));
+                return Some(call(FAIL, vec![text("42601"), text(&message)]));
             }
             Some(call("normalize", vec![value.clone(), text(&word)]))
         }

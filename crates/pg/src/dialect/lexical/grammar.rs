@@ -12,6 +12,7 @@
 //! | `a IN ((SELECT …), b)` | an error | a list |
 //! | `a::text COLLATE "C"` | an error | `(a::text) COLLATE "C"` |
 //! | `SELECT a match` | an operator MATCH | the label `match`; `reserved.rs` has the other names |
+//! | `SELECT a day` | a label | an error |
 //!
 //! Whatever `sqlparser` fixes can be removed here.
 
@@ -217,6 +218,10 @@ impl Dialect for Grammar {
                     && parser.peek_nth_token_ref(1).token != Token::LParen =>
             {
                 Some(Ok(self.prec_unknown()))
+            }
+            Token::Word(word) if reserved::labels_after_as(word.keyword) => {
+                let message = format!("syntax error at or near \"{word}\"");
+                Some(Err(ParserError::ParserError(message)))
             }
             _ => self.0.get_next_precedence(parser),
         }

@@ -4,8 +4,8 @@
 //! words of all databases: of those, only words that PostgreSQL reserves are no names here.
 //!
 //! Not here: names after AS, which may be any word. A few words name more than in PostgreSQL
-//! (`SELECT 1 day`, `FROM t user`): where this grammar refuses a query, the engine reads it in
-//! DataFusion's dialect, without PostgreSQL's meaning.
+//! (`FROM t user`): where this grammar refuses a query, the engine reads it in DataFusion's
+//! dialect, without PostgreSQL's meaning, unless the error is worded as a syntax error.
 
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -15,6 +15,12 @@ use super::words::is_space;
 /// Whether a word may be the label of a column without AS.
 pub(super) fn may_label(keyword: Keyword) -> bool {
     !NO_LABELS.contains(&keyword)
+}
+
+/// Whether a word that is no operator labels a column only after AS, although PostgreSQL does not
+/// reserve it. It cannot stand behind an expression.
+pub(super) fn labels_after_as(keyword: Keyword) -> bool {
+    ONLY_AFTER_AS.contains(&keyword)
 }
 
 /// Whether a word may be the alias of a table without AS, before this token. A word that begins a
@@ -195,4 +201,22 @@ const NO_LABELS: &[Keyword] = &[
     Keyword::WHERE,
     Keyword::WINDOW,
     Keyword::WITH,
+];
+
+/// The words that are names elsewhere, but label a column only after AS.
+const ONLY_AFTER_AS: &[Keyword] = &[
+    Keyword::CHAR,
+    Keyword::CHARACTER,
+    Keyword::DAY,
+    Keyword::FILTER,
+    Keyword::HOUR,
+    Keyword::MINUTE,
+    Keyword::MONTH,
+    Keyword::OVER,
+    Keyword::PRECISION,
+    Keyword::SECOND,
+    Keyword::VARYING,
+    Keyword::WITHIN,
+    Keyword::WITHOUT,
+    Keyword::YEAR,
 ];

@@ -18,7 +18,7 @@ pub fn is_every_column(name: &str) -> bool {
 
 /// # Errors
 /// A hexadecimal number: PostgreSQL 15 does not support them, and sqlparser would read it as
-/// bytes.
+/// bytes. A text as a label (`1 AS 'x'`).
 pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
     reserved::release(tokens);
     split_operators(tokens);
@@ -31,6 +31,7 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
     bracket_values(tokens);
     create_as::rewrite(tokens);
     phrases::replace(tokens)?;
+    refuse_text_labels(tokens)?;
     let mut after_between = false;
     for token in tokens.iter_mut() {
         match &token.token {
@@ -55,6 +56,28 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
     let first = tokens.iter().find(|token| !is_space(&token.token));
     if first.is_some_and(|first| is_word(&first.token, Keyword::COPY)) {
         quote_every_column(tokens);
+    }
+    Ok(())
+}
+
+/// # Errors
+/// `AS 'x'` outside of COPY and CREATE, in which such a text is no label.
+fn refuse_text_labels(tokens: &[TokenWithSpan]) -> Result<(), ParserError> {
+    let (mut begins, mut after_as, mut is_query) = (true, false, true);
+    for token in tokens.iter().map(|token| &token.token) {
+        match token {
+            Token::Whitespace(_) => continue,
+            Token::SingleQuotedString(text) if after_as && is_query => {
+                let message = format!("syntax error at or near \"'{text}'\"");
+                return Err(ParserError::ParserError(message));
+            }
+            first if begins => {
+                is_query = !is_word(first, Keyword::COPY) && !is_word(first, Keyword::CREATE);
+            }
+            _ => {}
+        }
+        begins = *token == Token::SemiColon;
+        after_as = is_word(token, Keyword::AS);
     }
     Ok(())
 }

@@ -66,17 +66,42 @@ pub(super) fn rewrite(query: &mut Query) {
     }
 }
 
-/// LIMIT and OFFSET are integers: `LIMIT 2.5` is `LIMIT 2.5::bigint`.
+/// LIMIT and OFFSET are integers: `LIMIT 2.5` is `LIMIT 2.5::bigint`. The column of a subquery is
+/// a text if it is untyped.
 fn counts(query: &mut Query) {
     let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause else {
         return;
     };
-    let offset = offset.as_mut().map(|offset| &mut offset.value);
-    for count in limit.iter_mut().chain(offset) {
-        if !is_integer(count) {
+    let limit = limit.iter_mut().map(|count| ("LIMIT", count));
+    let offset = offset
+        .iter_mut()
+        .map(|offset| ("OFFSET", &mut offset.value));
+    for (clause, count) in limit.chain(offset) {
+        if is_untyped_query(count) {
+            let message = format!("argument of {clause} must be type bigint, not type text");
+            *count = call(FAIL, vec![text("42804"), text(&message)]);
+        } else if !is_integer(count) {
             let given = std::mem::replace(count, number(0));
             *count = bigint(Expr::Nested(Box::new(given)));
         }
+    }
+}
+
+/// Whether this is a subquery of an untyped constant: `(SELECT NULL)`.
+fn is_untyped_query(count: &Expr) -> bool {
+    let query = match count {
+        Expr::Nested(inner) => return is_untyped_query(inner),
+        Expr::Subquery(query) => query,
+        _ => return false,
+    };
+    let items = match query.body.as_ref() {
+        SetExpr::Select(select) => select.projection.as_slice(),
+        _ => return false,
+    };
+    match items {
+        [item] => matches!(item_expr(item), Some(Expr::Value(value))
+            if matches!(value.value, Value::Null | Value::SingleQuotedString(_))),
+        _ => false,
     }
 }
 

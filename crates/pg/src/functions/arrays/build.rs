@@ -10,7 +10,7 @@ use datafusion::scalar::ScalarValue;
 use super::elements::{elements, list_of, value};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, List};
-use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
 
 /// `array_fill` by the number of dimensions, which the dialect determines.
 const FILLS: [&str; 3] = ["array_fill", "array_fill_2", "array_fill_3"];
@@ -47,6 +47,11 @@ pub(super) fn functions() -> Vec<Function> {
 }
 
 fn filled(given: &[FieldRef], dimensions: usize) -> Result<FieldRef> {
+    if given[0].data_type().is_list() {
+        let element = type_name(&given[0]);
+        let message = format!("could not find array type for data type {element}");
+        return Err(PgError::new("42704", message).into());
+    }
     let list = list_of(given[0].clone(), dimensions);
     Ok(Arc::new(Field::new("", list, true)))
 }

@@ -20,7 +20,7 @@ pub(super) fn functions() -> Vec<Function> {
             vec![
                 Form::new(
                     &[List, Any],
-                    Give::Of(|given| grown(&given[0], &[&given[1]])),
+                    Give::Of(|given| one_more(&given[0], &given[1])),
                     |row| {
                         let leaf = row_leaf(row, 0, &[1])?;
                         let mut all = given(row, 0, &leaf)?;
@@ -37,7 +37,7 @@ pub(super) fn functions() -> Vec<Function> {
             vec![
                 Form::new(
                     &[Any, List],
-                    Give::Of(|given| grown(&given[1], &[&given[0]])),
+                    Give::Of(|given| one_more(&given[1], &given[0])),
                     |row| {
                         let leaf = row_leaf(row, 1, &[0])?;
                         let mut all = given(row, 1, &leaf)?;
@@ -138,7 +138,14 @@ fn same(given: &[FieldRef]) -> Result<FieldRef> {
     Ok(Arc::new(Field::new("", list_of(leaf, dimensions), true)))
 }
 
-/// The field of an array after elements of other types were added.
+/// The field of an array with one more element, which has one dimension: an array of a type of
+/// several is empty here, or refused.
+fn one_more(array: &Field, added: &Field) -> Result<FieldRef> {
+    let list = list_of(grown_leaf(array, &[added])?, 1);
+    Ok(Arc::new(Field::new("", list, true)))
+}
+
+/// The field of an array after elements were replaced by others.
 fn grown(array: &Field, added: &[&Field]) -> Result<FieldRef> {
     let (_, dimensions) = leaf(array);
     let leaf = grown_leaf(array, added)?;
@@ -189,7 +196,10 @@ fn given(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Vec<Value>> {
 }
 
 fn one_dimension(elements: &[Value]) -> Result<()> {
-    if matches!(elements.first(), Some(Value::List(_))) {
+    if elements
+        .iter()
+        .any(|element| matches!(element, Value::List(_)))
+    {
         let message = "argument must be empty or one-dimensional array";
         return Err(PgError::new("22000", message).into());
     }
@@ -222,12 +232,19 @@ fn concatenated(row: &Row<'_>) -> Result<Value> {
     let (left, right) = (given(row, 0, &leaf)?, given(row, 1, &leaf)?);
     let (shape, other) = (dimensions(&left)?, dimensions(&right)?);
     let wrong = || Err(PgError::new("2202E", "cannot concatenate incompatible arrays").into());
+    // PostgreSQL returns the array with elements; its type here has fewer dimensions.
+    let flatter = || {
+        let message = "concatenating to an empty array of more dimensions is not supported";
+        Err(PgError::unsupported(message).into())
+    };
     // An array with fewer dimensions becomes an element of the other.
     let mut all = match left_levels.cmp(&right_levels) {
         Ordering::Less if shape.is_empty() => return Ok(Value::List(right)),
         Ordering::Greater if other.is_empty() => return Ok(Value::List(left)),
-        Ordering::Less if !other.is_empty() && other.get(1..) != Some(&shape) => return wrong(),
-        Ordering::Greater if !shape.is_empty() && shape.get(1..) != Some(&other) => return wrong(),
+        Ordering::Less if other.is_empty() => return flatter(),
+        Ordering::Greater if shape.is_empty() => return flatter(),
+        Ordering::Less if other.get(1..) != Some(&shape) => return wrong(),
+        Ordering::Greater if shape.get(1..) != Some(&other) => return wrong(),
         Ordering::Less => vec![Value::List(left)],
         _ => left,
     };

@@ -1,10 +1,10 @@
-//! `pg_of_arrays(array)`: an array of arrays, as `ARRAY[a, b]` builds it.
+//! Arrays of arrays: `pg_of_arrays(array)`, as `ARRAY[a, b]` builds it, and `pg_collected(array)`,
+//! as `array_agg(a)` does.
 //!
 //! PostgreSQL has one type for arrays of any number of dimensions: the elements of an array of
-//! arrays have the same dimensions, and NULL is an array without elements (`ExecEvalArrayExpr` in
-//! `execExprInterp.c`). DataFusion has lists of lists of any lengths.
-//!
-//! Not here: arrays of arrays that `array_agg` collects.
+//! arrays have the same dimensions. NULL is an array without elements for `ARRAY[a, b]`
+//! (`ExecEvalArrayExpr` in `execExprInterp.c`); `array_agg` refuses it (`accumArrayResultArr` in
+//! `arrayfuncs.c`). DataFusion has lists of lists of any lengths.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,22 +15,34 @@ use datafusion::logical_expr::{Expr, ScalarUDF};
 
 use super::elements::{dimensions, elements, leaf};
 use super::shape::empty;
+use crate::PgError;
 use crate::functions::first_value;
 use crate::functions::scalar::Take::List;
-use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 
 /// See the file's header.
 pub(crate) const OF_ARRAYS: &str = "pg_of_arrays";
 
-static UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(function().udf()));
+static UDF: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(function(OF_ARRAYS, checked).udf()));
+static COLLECTED: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(function("pg_collected", alike).udf()));
 
 pub(super) fn functions() -> Vec<Function> {
-    vec![function()]
+    vec![
+        function(OF_ARRAYS, checked),
+        function("pg_collected", alike),
+    ]
 }
 
-fn function() -> Function {
+fn function(name: &str, body: Body) -> Function {
     let itself = Give::Of(|given| Ok(FieldRef::clone(&given[0])));
-    Function::new(OF_ARRAYS, vec![Form::new(&[List], itself, checked)])
+    Function::new(name, vec![Form::new(&[List], itself, body)])
+}
+
+/// The arrays that `array_agg` collected, or PostgreSQL's error if they make no array.
+pub(crate) fn collected(arrays: Expr) -> Expr {
+    COLLECTED.call(vec![arrays])
 }
 
 /// `ARRAY[…]` with elements of this type.
@@ -67,5 +79,29 @@ fn checked(row: &Row<'_>) -> Result<Value> {
     if dimensions(&arrays)?.len() < 2 {
         return empty(array);
     }
+    Ok(Value::Scalar(first_value(&array.slice(at, 1))?))
+}
+
+/// The array itself, if its arrays have the same dimensions.
+fn alike(row: &Row<'_>) -> Result<Value> {
+    let mut first: Option<Vec<usize>> = None;
+    for array in elements(row, 0, &leaf(row.field(0)).0)? {
+        let Value::List(inner) = array else {
+            return Err(PgError::new("22004", "cannot accumulate null arrays").into());
+        };
+        let found = dimensions(&inner)?;
+        let refused = match &first {
+            None if found.is_empty() => "cannot accumulate empty arrays",
+            Some(first) if *first != found => {
+                "cannot accumulate arrays of different dimensionality"
+            }
+            _ => {
+                first = Some(found);
+                continue;
+            }
+        };
+        return Err(PgError::new("2202E", refused).into());
+    }
+    let (array, at) = row.array(0);
     Ok(Value::Scalar(first_value(&array.slice(at, 1))?))
 }

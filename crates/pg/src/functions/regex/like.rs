@@ -4,7 +4,7 @@ use datafusion::error::Result;
 
 use crate::PgError;
 use crate::functions::scalar::Take::Text;
-use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 
 /// `pg_like(text, pattern)`, with a backslash as the escape character.
 pub(crate) const LIKE: &str = "pg_like";
@@ -12,23 +12,20 @@ pub(crate) const LIKE: &str = "pg_like";
 pub(crate) const ILIKE: &str = "pg_ilike";
 
 pub(super) fn functions() -> Vec<Function> {
-    let like = |name: &str| {
-        let form = Form::new(&[Text, Text], Give::Bool, |row| answer(row, false, false));
-        Function::new(name, vec![form])
-    };
-    let not_like = |name: &str| {
-        let form = Form::new(&[Text, Text], Give::Bool, |row| answer(row, false, true));
-        Function::new(name, vec![form])
-    };
-    let ilike = |name: &str| {
-        let form = Form::new(&[Text, Text], Give::Bool, |row| answer(row, true, false));
+    let function = |name: &str, body: Body| {
+        let form = Form::new(&[Text, Text], Give::Bool, body);
         Function::new(name, vec![form])
     };
     vec![
-        like(LIKE),
-        like("like"),
-        not_like("notlike"),
-        ilike(ILIKE),
+        // The operators have versions for `character(n)`, whose trailing blanks take part in the
+        // match. The functions take texts.
+        function(LIKE, |row| answer(row.padded(0), row, false)),
+        function(ILIKE, |row| answer(row.padded(0), row, true)),
+        function("like", |row| answer(row.text(0), row, false)),
+        function("notlike", |row| {
+            let is_like = like(row.text(0), row.text(1), false)?;
+            Ok(Value::Bool(!is_like))
+        }),
         Function::new(
             "like_escape",
             vec![Form::new(&[Text, Text], Give::Text, |row| {
@@ -38,10 +35,8 @@ pub(super) fn functions() -> Vec<Function> {
     ]
 }
 
-fn answer(row: &Row<'_>, ignore_case: bool, negated: bool) -> Result<Value> {
-    Ok(Value::Bool(
-        like(row.text(0), row.text(1), ignore_case)? != negated,
-    ))
+fn answer(text: &str, row: &Row<'_>, ignore_case: bool) -> Result<Value> {
+    Ok(Value::Bool(like(text, row.text(1), ignore_case)?))
 }
 
 /// Whether a text matches a LIKE pattern that escapes with backslashes.

@@ -37,7 +37,7 @@ pub(super) fn functions() -> Vec<Function> {
         Function::new(
             "bit_length",
             vec![
-                Form::new(&[Text], Give::Int4, |row| Ok(count(octets(row)? * 8))),
+                Form::new(&[Text], Give::Int4, |row| Ok(count(row.text(0).len() * 8))),
                 Form::new(&[Bytes], Give::Int4, |row| {
                     Ok(count(row.bytes(0).len() * 8))
                 }),

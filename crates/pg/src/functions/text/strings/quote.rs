@@ -5,6 +5,7 @@ use datafusion::error::Result;
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Bool, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::operators::padded::is_padded;
 
 pub(in crate::functions::text) fn functions() -> Vec<Function> {
     vec![
@@ -43,8 +44,11 @@ pub(in crate::functions::text) fn functions() -> Vec<Function> {
     ]
 }
 
-/// A value as its cast to text: booleans become words.
+/// A value as its cast to text: booleans become words, and `character(n)` loses its padding.
 fn cast_text(row: &Row<'_>) -> Result<Option<String>> {
+    if is_padded(row.field(0)) {
+        return Ok(row.text_opt(0).map(str::to_owned));
+    }
     let shown = row.shown(0)?;
     if *row.field(0).data_type() == datafusion::arrow::datatypes::DataType::Boolean {
         let word = |letter: String| if letter == "t" { "true" } else { "false" }.to_owned();

@@ -1,0 +1,145 @@
+//! Which types have the rows of `unnest` that Arrow lacks?
+//!
+//! The elements of `uuid[]`, `jsonb[]` and `char(n)[]` name their type in the field of the array's
+//! elements (`functions/marked.rs`). DataFusion's Unnest (55.2, `get_unnested_columns`) drops it,
+//! so the rows would be texts: `json_agg` would quote them. The node above marks them.
+//!
+//! A relation is marked when it is planned, because the operators around it are resolved then.
+//! [`MarkedSets`] marks the sets in the select lists of all other queries.
+//! Not here: arrays whose cast is written in the select list (`dialect/expressions/sets/`).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Unnest};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::functions::{MARKED, mark_of, marked_like};
+
+/// See the file's header. It runs before the rules that need types.
+#[derive(Debug, Default)]
+pub(crate) struct MarkedSets;
+
+impl AnalyzerRule for MarkedSets {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(above)?;
+        if !plan.transformed {
+            return Ok(plan.data);
+        }
+        let plan = plan.data;
+        plan.transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
+            .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "marked_sets"
+    }
+}
+
+/// Marks the sets in the select list of a relation.
+pub(super) fn marked(relation: LogicalPlan) -> Result<LogicalPlan> {
+    match has_set(&relation) {
+        true => in_select_list(relation).data(),
+        false => Ok(relation),
+    }
+}
+
+/// Whether a select list of sets passes its rows on to this node.
+fn has_set(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Unnest(_) => true,
+        plan if passes_on(plan) => plan.inputs().into_iter().any(has_set),
+        _ => false,
+    }
+}
+
+/// Whether the columns of a node have the types of the columns below it.
+fn passes_on(plan: &LogicalPlan) -> bool {
+    matches!(
+        plan,
+        LogicalPlan::Projection(_)
+            | LogicalPlan::SubqueryAlias(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Distinct(Distinct::All(_))
+    )
+}
+
+fn in_select_list(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !passes_on(&plan) {
+        return Ok(Transformed::no(plan));
+    }
+    let below = plan.map_children(in_select_list)?;
+    if below.transformed {
+        return below.map_data(LogicalPlan::recompute_schema);
+    }
+    above(below.data)
+}
+
+/// Marks the rows of a set in the expressions of the node above it.
+fn above(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let marks = match node.inputs()[..] {
+        [LogicalPlan::Unnest(sets)] => marks(sets),
+        _ => HashMap::new(),
+    };
+    if marks.is_empty() {
+        return Ok(Transformed::no(node));
+    }
+    let names = NamePreserver::new(&node);
+    let mapped = node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = expr.transform_down(|part| Ok(with_mark(part, &marks)))?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    })?;
+    if !mapped.transformed {
+        return Ok(mapped);
+    }
+    mapped.map_data(LogicalPlan::recompute_schema)
+}
+
+/// The fields of the elements that need marks, by the names of the columns that have their rows.
+fn marks(sets: &Unnest) -> HashMap<String, FieldRef> {
+    let fields = sets.input.schema().fields();
+    let lists = sets.list_type_columns.iter().filter_map(|(at, list)| {
+        let element = element(fields.get(*at)?, list.depth)?;
+        mark_of(&element)?;
+        Some((list.output_column.name.clone(), element))
+    });
+    lists.collect()
+}
+
+/// The field of the elements below `depth` dimensions.
+fn element(array: &FieldRef, depth: usize) -> Option<FieldRef> {
+    let mut found = Arc::clone(array);
+    for _ in 0..depth {
+        let DataType::List(inner) = found.data_type() else {
+            return None;
+        };
+        let inner = Arc::clone(inner);
+        found = inner;
+    }
+    Some(found)
+}
+
+fn with_mark(expr: Expr, marks: &HashMap<String, FieldRef>) -> Transformed<Expr> {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == MARKED => {
+            let call = Expr::ScalarFunction(call);
+            Transformed::new(call, false, TreeNodeRecursion::Jump)
+        }
+        Expr::Column(column) => match marks.get(&column.name) {
+            Some(field) if column.relation.is_none() => {
+                let marked = marked_like(Expr::Column(column), field);
+                Transformed::new(marked, true, TreeNodeRecursion::Jump)
+            }
+            _ => Transformed::no(Expr::Column(column)),
+        },
+        other => Transformed::no(other),
+    }
+}
