@@ -886,3 +886,54 @@ fn connections_leave_the_memory_of_small_queries() {
     small.begin(2, FAILS);
     assert_eq!(small.ask(2, 11), [refuse(2, 11, 10)]);
 }
+
+#[test]
+fn small_queries_have_their_part_whatever_else_is_taken() {
+    let mut small = Small::with_memory_for_small(40);
+    for query in 1..=2 {
+        small_arrives(&mut small, query);
+        small.begin(query, FAILS);
+    }
+    assert_eq!(small.ask(1, 860), [grant(1)]);
+    let (operator, bytes) = (OperatorId(1), 75);
+    assert_eq!(small.tell(Event::Took { operator, bytes }), []);
+    small.hold(1, Class::Keeps, 20);
+    assert_eq!(small.ask(2, 11), [refuse(2, 11, 935)]);
+    assert_eq!(small.ask(2, 10), [grant(2)]);
+    for (query, minimum) in [(3, 10), (4, 10), (5, 5)] {
+        assert_eq!(small.arrive(query, minimum), [admit(query)]);
+    }
+    assert_eq!(small.arrive(6, 10), [], "five are left");
+    small.begin(5, SPILLS);
+    assert_eq!(small.ask(5, 2), [grant(5)]);
+    assert_eq!(small.ask(5, 5), [grant(5)], "though others wait");
+}
+
+#[test]
+fn holders_give_back_for_small_queries_what_they_can() {
+    let mut small = Small::with_memory_for_small(40);
+    small.hold(1, Class::Drops(10), 10);
+    for query in 1..=2 {
+        small_arrives(&mut small, query);
+        small.begin(query, FAILS);
+    }
+    small.hold(2, Class::Keeps, 885);
+    assert_eq!(small.ask(2, 10), [reclaim(1, 10)]);
+    small.held(2, 895, 0);
+    assert_eq!(small.gave_way(1, 2), [reclaim(1, 2)], "it has more");
+    assert_eq!(small.gave_way(1, 2), [grant(2)], "it gave nothing");
+}
+
+#[test]
+fn chunks_in_work_leave_the_part_of_small_queries() {
+    let mut small = Small::with_memory_for_small(40);
+    let open = |scratch| Action::Open {
+        scratch: ScratchId(scratch),
+    };
+    assert_eq!(small.scratch(1, 10), [open(1)]);
+    assert_eq!(small.scratch(2, 851), [], "one is open");
+    let scratch = ScratchId(1);
+    assert_eq!(small.tell(Event::ScratchClosed { scratch }), [open(2)]);
+    assert_eq!(small.scratch(3, 9), [open(3)]);
+    assert_eq!(small.scratch(4, 1), []);
+}

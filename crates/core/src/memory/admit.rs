@@ -46,7 +46,8 @@ impl Memory {
 
     fn open_scratch(&mut self) {
         while let Some(&(_, bytes)) = self.scratch_waiting.front() {
-            if !self.scratch.is_empty() && !self.fits(bytes) {
+            let beside = bytes.saturating_add(self.left_for_small());
+            if !self.scratch.is_empty() && !self.fits(beside) {
                 return;
             }
             self.open_next();
@@ -102,8 +103,7 @@ impl Memory {
         let mut passes = u64::MAX;
         while let Some(&one) = self.waiting.get(at) {
             let room = self.room_for_queries();
-            let fits = one.minimum <= room.of(one.minimum);
-            let begins = fits || at == 0 && self.is_next(one.query);
+            let begins = one.minimum <= room.of(one.minimum) || at == 0 && self.is_next(one.query);
             // Nobody ahead could have that memory.
             let is_theirs = room.is_for(one.minimum);
             if begins && (is_theirs || one.minimum <= passes) {
@@ -119,7 +119,7 @@ impl Memory {
                 passes = passes.min(one.minimum - one.passed);
                 at += 1;
             }
-            if passes == 0 && self.left_for_small() == 0 {
+            if passes == 0 && room.for_small == 0 {
                 return;
             }
         }

@@ -1,8 +1,8 @@
 //! Does an operator get the memory that it asks for?
 //!
-//! Idea: an operator gets what is kept for its query. It gets more if that fits below the ceiling
-//! beside all that is fixed and, unless its query is small, beside what is for small ones. An
-//! operator that spills must also leave room for a query like the recent ones, and for the other
+//! Idea: an operator of a small query gets what there is for small ones. Any other gets what is kept
+//! for its query, and more if that fits below the ceiling beside all that is fixed and what is for
+//! small queries. An operator that spills must also leave room for a query like the recent ones, and for the other
 //! spilling operators of its query. While queries wait, or memory runs out, it gets no more than an
 //! equal share, so that operators that cannot spill are not refused because others spill late. When
 //! memory has to be reclaimed, an operator that spills is refused if its own bytes are cheaper to
@@ -109,20 +109,28 @@ impl Memory {
         }
         let operator = &self.operators[&id];
         let query = &self.queries[&operator.query];
+        if query.ends {
+            return Answer::Refuse;
+        }
         let kept = if operator.would_fail() {
             query.aside()
         } else {
             query.credit_left()
         };
         let more = bytes.saturating_sub(kept);
+        if self.has_part(query, more) {
+            return match lacking.min(self.sums.droppable) {
+                1.. if !waited => Answer::Reclaim(lacking),
+                _ => Answer::Grant,
+            };
+        }
         let is_there = if more == 0 {
             self.taken().saturating_add(bytes) <= self.ceiling()
         } else {
             // What a request that waited asks for counts as taken since it came.
-            self.fits(more) && (waited || self.may_have(query, more, 0))
+            self.fits(more) && (waited || self.fits_beside_small(query, more))
         };
-        let is_allowed = is_there && (operator.would_fail() || self.is_fair(operator, bytes, more));
-        if !is_allowed || query.ends {
+        if !is_there || !(operator.would_fail() || self.is_fair(operator, bytes, more)) {
             return Answer::Refuse;
         }
         match lacking {
@@ -138,7 +146,8 @@ impl Memory {
     fn is_fair(&self, operator: &Operator, bytes: u64, more: u64) -> bool {
         let Shares { own, free } = self.shares(operator);
         let query = &self.queries[&operator.query];
-        let leaves_room = self.waiting.is_empty() && self.may_have(query, more, free);
+        let leaves_room =
+            self.waiting.is_empty() && self.fits_beside_small(query, more.saturating_add(free));
         leaves_room || operator.spillable().saturating_add(bytes) <= own
     }
 

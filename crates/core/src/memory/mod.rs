@@ -32,7 +32,7 @@
 //! MEM-I3: an operator that would fail is refused nothing of its query's minimum, unless the limit
 //! was lowered or memory was taken without a request in between.
 //! MEM-I4: the fixed bytes are below the ceiling when a query is admitted beside others, and when
-//! an operator is granted more than is kept for its query.
+//! an operator is granted more than is kept for its query, except in the part for small ones.
 //! MEM-I5: queries are admitted in the order of arrival. A query may be passed by others whose
 //! minima are together at most its own, and by small ones in the part that is for them.
 //! MEM-I6: no query waits while no query with a minimum runs, except small ones that came later,
@@ -40,8 +40,8 @@
 //! MEM-I7: the reserve is for what needs no memory of a query: connections, COMMIT, ROLLBACK.
 //! MEM-I8: when more than the limit is taken for a second, not counting droppable bytes, queries
 //! end, the youngest first, until less is taken.
-//! MEM-I9: a query that is not small gets nothing of the part for small ones that it asks for; nor
-//! do connections.
+//! MEM-I9: small queries get the part for small ones, whatever else is taken. Nobody else gets any
+//! of it that is asked for.
 //! Source: none of the papers. [QPipe05 §4.3] and [CoopScans07 §4] choose victims among pages by
 //! what running queries want; here a price makes pages, arrays, results and operators comparable,
 //! as [CaoIrani97 §4] does for documents of different sizes.

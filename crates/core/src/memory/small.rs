@@ -4,8 +4,10 @@
 //! other, for rows, for clients. A small one would wait for them although it needs next to nothing
 //! for a moment. So a part of the memory is for small queries, those with at most a quarter of that
 //! part, be it what they have or what they arrived with. A query that grows no longer counts among
-//! them. Requests of other queries, their minima and long statements leave the part free. What is
-//! taken without a request does not (results on their way, arrays with readers, floors).
+//! them. What others ask for leaves the part free: queries, their minima, long statements, chunks
+//! in work. What is taken without a request may not (results on their way, arrays with readers,
+//! short statements). Small queries get their part all the same, so that more than the ceiling may
+//! be taken, by the part at most.
 //! MEM-I9.
 
 use super::{Memory, Query};
@@ -13,41 +15,35 @@ use super::{Memory, Query};
 /// A query is small up to this part (a divisor) of what is for small ones.
 const SMALL: u64 = 4;
 
-/// The bytes that queries may take.
+/// The bytes that a query may take that arrives now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Room {
-    /// All that is neither taken nor promised.
-    pub(super) all: u64,
-    /// The part of `all` that only small queries get.
+    /// Of all that is neither taken nor promised nor for small queries.
+    pub(super) for_large: u64,
+    /// Of what is for small queries.
     pub(super) for_small: u64,
     /// The most bytes of a small query.
     small_max: u64,
 }
 
 impl Room {
-    /// The part for a query with `size` bytes in all.
-    pub(super) fn of(self, size: u64) -> u64 {
-        if size <= self.small_max {
-            self.all
+    /// The room for a query that arrives with a minimum.
+    pub(super) fn of(self, minimum: u64) -> u64 {
+        if minimum <= self.small_max {
+            self.for_large.max(self.for_small)
         } else {
-            self.for_large()
+            self.for_large
         }
     }
 
-    pub(super) fn for_large(self) -> u64 {
-        self.all - self.for_small
-    }
-
-    /// Whether a query with this minimum fits into what is for small ones.
+    /// Whether a query with this minimum begins in what is for small ones.
     pub(super) fn is_for(self, minimum: u64) -> bool {
         minimum <= self.small_max.min(self.for_small)
     }
 
     /// Whether there is more for some query than in `before`.
     pub(super) fn exceeds(self, before: Self) -> bool {
-        self.all > before.all
-            || self.for_large() > before.for_large()
-            || self.for_small > before.for_small
+        self.for_large > before.for_large || self.for_small > before.for_small
     }
 }
 
@@ -77,36 +73,39 @@ impl Memory {
     /// Whether a query that is not small may have this many bytes that are kept for nobody.
     #[must_use]
     pub fn has_room(&self, bytes: u64) -> bool {
-        bytes <= self.room_for_queries().for_large()
+        bytes <= self.room_for_queries().for_large
     }
 
     /// The room for queries that wait.
     pub(super) fn room_for_queries(&self) -> Room {
-        self.room_beside(0)
+        let for_small = self.left_for_small();
+        let free = self.ceiling().saturating_sub(self.fixed());
+        Room {
+            for_large: free.saturating_sub(for_small),
+            for_small,
+            small_max: self.small_max(),
+        }
     }
 
-    /// Whether a query may have `more` bytes than are kept for it, and leaves `free` bytes.
-    pub(super) fn may_have(&self, query: &Query, more: u64, free: u64) -> bool {
-        let size = query.size().max(query.keeps().saturating_add(more));
-        // One that grows leaves what it had of the part to others.
-        let room = self.room_beside(query.keeps_as_small(self.small_max()));
-        let bytes = more.saturating_add(free);
-        self.fits(bytes) && bytes <= room.of(size)
-    }
-
-    /// What is for small queries, less what those have.
+    /// What is for small queries, less what those keep.
     pub(super) fn left_for_small(&self) -> u64 {
         self.config.for_small.saturating_sub(self.sums.small)
     }
 
-    /// `own`: the bytes of a small query that do not count as its.
-    fn room_beside(&self, own: u64) -> Room {
-        let all = self.ceiling().saturating_sub(self.fixed());
-        let left = self.config.for_small.saturating_sub(self.sums.small - own);
-        Room {
-            all,
-            for_small: left.min(all),
-            small_max: self.small_max(),
-        }
+    /// Whether a query that gets `more` bytes than are kept for it is small even so, and there is
+    /// that much for small ones.
+    pub(super) fn has_part(&self, query: &Query, more: u64) -> bool {
+        let grown = query.keeps().saturating_add(more);
+        let theirs = self.sums.small.saturating_add(more);
+        grown.max(query.wanted) <= self.small_max() && theirs <= self.config.for_small
+    }
+
+    /// Whether `more` bytes than are kept for a query fit beside all that is fixed and what is for
+    /// small queries, when it is none.
+    pub(super) fn fits_beside_small(&self, query: &Query, more: u64) -> bool {
+        let own = query.keeps_as_small(self.small_max());
+        let others = self.sums.small - own;
+        let left = self.config.for_small.saturating_sub(others);
+        self.fits(more.saturating_add(left))
     }
 }

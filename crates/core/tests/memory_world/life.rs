@@ -285,7 +285,8 @@ impl World {
             }
             _ => {
                 let scratch = ScratchId(self.id());
-                let room = self.ceiling().saturating_sub(self.fixed());
+                let left = self.config.for_small.saturating_sub(self.of_small(None));
+                let room = self.ceiling().saturating_sub(self.fixed() + left);
                 let bytes = self.draw.below(self.config.limit / 8);
                 // Without any open one it is opened whatever there is.
                 let bytes = if self.calm { bytes.min(room) } else { bytes };

@@ -315,8 +315,8 @@ impl World {
     fn admitted(&mut self, id: QueryId) {
         let minimum = self.queries[&id].minimum;
         let theirs = self.config.for_small.saturating_sub(self.of_small(None));
-        let room = self.ceiling().saturating_sub(self.fixed());
-        let is_theirs = self.is_small(minimum) && minimum <= theirs.min(room);
+        let free = self.ceiling().saturating_sub(self.fixed());
+        let is_theirs = self.is_small(minimum) && minimum <= theirs;
         let before: Vec<QueryId> = self.waiting().filter(|other| *other < id).collect();
         for other in before {
             if is_theirs {
@@ -328,10 +328,10 @@ impl World {
             assert!(other.passed <= other.minimum, "MEM-I5: seed {}", self.seed);
             self.seen.passed += u64::from(minimum > 0);
         }
-        let room = if self.is_small(minimum) {
-            room
+        let room = if is_theirs {
+            minimum
         } else {
-            room.saturating_sub(theirs)
+            free.saturating_sub(theirs)
         };
         let is_alone = !self
             .admitted_queries()

@@ -148,13 +148,8 @@ impl World {
         small.map(|id| self.keeps(id)).sum()
     }
 
-    /// What a request must leave for small queries.
-    fn leaves_to_small(&self, operator: &Operator, beyond: u64) -> u64 {
-        let id = operator.query;
-        let size = self.queries[&id].minimum.max(self.keeps(id) + beyond);
-        if self.is_small(size) {
-            return 0;
-        }
+    /// What is for small queries beyond what others than this one have.
+    fn left_beside(&self, id: QueryId) -> u64 {
         let theirs = self.of_small(Some(id));
         self.config.for_small.saturating_sub(theirs)
     }
@@ -184,17 +179,24 @@ impl World {
         if query.ends {
             return Expected::Refuse;
         }
-        if beyond == 0 && taken + bytes > ceiling || beyond > 0 && fixed + beyond > ceiling {
-            return Expected::Refuse;
+        let droppable: u64 = self.holders.values().map(Holder::droppable).sum();
+        let lacking = (taken + droppable + bytes).saturating_sub(ceiling);
+        let id = operator.query;
+        let size = query.minimum.max(self.keeps(id) + beyond);
+        if self.is_small(size) && self.of_small(None) + beyond <= self.config.for_small {
+            let give = |one: &&Holder| one.droppable() > 0 && !one.spent || one.asked.is_some();
+            return match self.holders.values().find(give) {
+                Some(_) if lacking > 0 && droppable > 0 => Expected::Reclaim,
+                _ => Expected::Grant,
+            };
         }
-        if beyond > 0 && fixed + beyond + self.leaves_to_small(operator, beyond) > ceiling {
+        let left = self.left_beside(id);
+        if beyond == 0 && taken + bytes > ceiling || beyond > 0 && fixed + beyond + left > ceiling {
             return Expected::Refuse;
         }
         if !would_fail && !self.leaves_enough(operator, bytes, beyond) {
             return Expected::Refuse;
         }
-        let droppable: u64 = self.holders.values().map(Holder::droppable).sum();
-        let lacking = (taken + droppable + bytes).saturating_sub(ceiling);
         if lacking == 0 {
             return Expected::Grant;
         }
@@ -222,7 +224,7 @@ impl World {
     fn leaves_enough(&self, operator: &Operator, bytes: u64, beyond: u64) -> bool {
         let (share, free) = self.shares(operator);
         let waits = self.waiting().next().is_some();
-        let free = free + self.leaves_to_small(operator, beyond);
+        let free = free + self.left_beside(operator.query);
         !waits && self.fixed() + beyond + free <= self.ceiling()
             || operator.spillable() + bytes <= share
     }

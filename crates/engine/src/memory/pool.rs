@@ -29,8 +29,8 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 pub(crate) struct QueryMemory {
     budget: Arc<MemoryBudget>,
     query: Admitted,
-    /// The minimum with which it arrived, in bytes; 0 if none was known.
-    minimum: u64,
+    /// What its plan needs at least, in bytes; [`UNKNOWN`] if nobody has estimated it.
+    estimate: AtomicU64,
     /// Bytes.
     held: AtomicUsize,
     /// The most bytes that the query would have needed when an operator was refused.
@@ -45,7 +45,7 @@ pub(crate) struct QueryMemory {
 impl QueryMemory {
     /// The memory of a query that begins at once, with a small promise if that much is free.
     pub(crate) fn begin(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        Self::of(budget, budget.begin_query(), 0)
+        Self::of(budget, budget.begin_query(), UNKNOWN)
     }
 
     /// The memory of another query, which begins at once.
@@ -60,17 +60,22 @@ impl QueryMemory {
         Some(Self::of(&self.budget, admitted, minimum))
     }
 
+    /// Records what the query's plan needs at least, in bytes.
+    pub(crate) fn estimated(&self, minimum: u64) {
+        self.estimate.store(minimum, Ordering::Relaxed);
+    }
+
     /// Declares that the query's operators that cannot spill need no more than `minimum` bytes for
     /// the rest of its run.
     pub(crate) fn needs_less(&self, minimum: u64) {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
-    fn of(budget: &Arc<MemoryBudget>, query: Admitted, minimum: u64) -> Arc<Self> {
+    fn of(budget: &Arc<MemoryBudget>, query: Admitted, estimate: u64) -> Arc<Self> {
         let own = Arc::new(Self {
             budget: Arc::clone(budget),
             query,
-            minimum,
+            estimate: AtomicU64::new(estimate),
             held: AtomicUsize::new(0),
             needed: AtomicU64::new(0),
             in_the_way: AtomicU64::new(0),
@@ -102,7 +107,7 @@ impl QueryMemory {
         let needed = self.needed.load(Ordering::Relaxed);
         let small = self.budget.small_max();
         (others > 0 || self.ends()).then(|| {
-            if (1..=small).contains(&self.minimum) && needed <= small {
+            if self.estimate.load(Ordering::Relaxed).max(needed) <= small {
                 small
             } else {
                 needed.max(self.budget.equal_part()).max(small + 1)
@@ -165,6 +170,9 @@ impl QueryMemory {
         )
     }
 }
+
+/// No estimate.
+const UNKNOWN: u64 = u64::MAX;
 
 /// A refused query that holds more than this many times what other queries have, wait for and are
 /// promised would have been refused without them.

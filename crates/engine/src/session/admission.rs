@@ -20,7 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use tokio::time::timeout;
 
-use super::minimum::minimum_bytes;
+use super::minimum::{minimum_bytes, quick_minimum_bytes};
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// No plan waits for more than this part of the limit (a divisor): estimates may be far too high,
@@ -64,6 +64,9 @@ impl Admission {
         may_wait: bool,
     ) -> Option<Self> {
         let memory = QueryMemory::of_session(session)?;
+        if let Some(minimum) = quick_minimum_bytes(plan, memory.limit()) {
+            memory.estimated(minimum);
+        }
         if may_wait
             && memory.is_short()
             && let Some(admitted) = wait(&memory, minimum_bytes(plan, memory.limit())).await

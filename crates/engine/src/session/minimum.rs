@@ -1,9 +1,9 @@
 //! How much memory does a plan need at least?
 //!
 //! A rough estimate, for queries that arrive while memory is short: what the operators hold that
-//! cannot give their memory back while they run. A join holds its build side, and an aggregate a
-//! row for each group, both by DataFusion's statistics; one without statistics counts
-//! as one that holds a few batches. A sort spills, so it needs what it begins with.
+//! cannot give their memory back while they run. A join holds its build side, by DataFusion's
+//! statistics; one without statistics counts as one that holds a few batches. Sorts spill, and
+//! aggregates emit or spill their groups, so they need what they begin with.
 //! Not here: who waits, and for how long (`coscan_core::memory`).
 
 use arrow::datatypes::{DataType, Schema};
@@ -36,6 +36,20 @@ pub(crate) fn minimum_bytes(plan: &dyn ExecutionPlan, limit: u64) -> u64 {
     of_all(plan, batches, &StatisticsContext::new())
 }
 
+/// The same without statistics, which cost time; `None` for a plan that needs them.
+pub(crate) fn quick_minimum_bytes(plan: &dyn ExecutionPlan, limit: u64) -> Option<u64> {
+    let batches = (limit / BATCHES).min(BATCHES_MAX);
+    let own = match holds(plan) {
+        Holds::Nothing => 0,
+        Holds::Batches => batches,
+        Holds::RowsOf(_) => return None,
+    };
+    let mut children = plan.children().into_iter();
+    children.try_fold(own, |sum, child| {
+        Some(sum.saturating_add(quick_minimum_bytes(child.as_ref(), limit)?))
+    })
+}
+
 fn of_all(plan: &dyn ExecutionPlan, batches: u64, statistics: &StatisticsContext) -> u64 {
     let own = match holds(plan) {
         Holds::Nothing => 0,
@@ -66,14 +80,11 @@ fn holds(plan: &dyn ExecutionPlan) -> Holds<'_> {
         let build = plan.children().into_iter().next();
         return build.map_or(Holds::Batches, |build| Holds::RowsOf(build.as_ref()));
     }
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        return if aggregate.group_expr().is_empty() {
-            Holds::Nothing
-        } else {
-            Holds::RowsOf(plan)
-        };
-    }
-    let holds_batches = plan.is::<SortExec>()
+    let has_groups = plan
+        .downcast_ref::<AggregateExec>()
+        .is_some_and(|aggregate| !aggregate.group_expr().is_empty());
+    let holds_batches = has_groups
+        || plan.is::<SortExec>()
         || plan.is::<SortMergeJoinExec>()
         || plan.is::<WindowAggExec>()
         || plan.is::<BoundedWindowAggExec>();
