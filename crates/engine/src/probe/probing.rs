@@ -87,6 +87,7 @@ impl Probing {
             together: page_bytes,
             alone: page_alone_bytes,
         };
+        let read_ahead = ReadAhead::new(page_bytes, plan.covered.resources.memory().limit());
         let estimate = settings.smooth_estimate;
         let sla_ns = settings.smooth_sla_ms as f64 * 1e6;
         let trigger = settings.smooth_trigger;
@@ -103,7 +104,11 @@ impl Probing {
             pricing: Pricing::Measured(believed),
             take_over_pages: take_over_pages(size.pages, chunks, region_pages_max),
             entries_at_most: plan.may_look_first().then(|| cursor.entries_at_most()),
-            read_ahead: ReadAhead::new(page_bytes, plan.covered.resources.memory().limit()),
+            read_ahead: if settings.index_cache_bytes() > 0 {
+                read_ahead.with_shared_pages()
+            } else {
+                read_ahead
+            },
         };
         let layout = TimedMap {
             map: Arc::clone(map),
