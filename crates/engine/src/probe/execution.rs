@@ -27,7 +27,7 @@ use super::plan::{IndexCondition, SmoothPlan};
 use super::prices::prices;
 use super::probing::{Probing, Work};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
-use super::streams::{DecodedPage, KeptPages};
+use super::single_rows::{DecodedPage, KeptPages};
 use super::takeover::TakeOver;
 use crate::error::external;
 use crate::index::Cursor;
@@ -277,6 +277,33 @@ impl Open {
             Some(probing) => probing.lock().await.jobs_max(),
             None => 1,
         }
+    }
+
+    /// Reads a page and decodes all its rows, and tells their bytes. `None`: statistics ruled out
+    /// its chunk.
+    ///
+    /// # Errors
+    /// Errors of the device and of decoding.
+    pub(super) async fn decoded_page(
+        &self,
+        number: u32,
+        metrics: &SmoothMetrics,
+    ) -> Result<Option<(DecodedPage, u64)>> {
+        let page = self.map.page(number);
+        let run = PageRun {
+            chunk: page.chunk,
+            pages: number..number + 1,
+        };
+        let read = self.read(&[run], metrics).await?;
+        let Some(read) = read.first() else {
+            return Ok(None);
+        };
+        let columns = &read.pipeline.columns;
+        let arrays = read.bytes.decode(0, columns, None).await;
+        let arrays = arrays.map_err(external)?;
+        let page = DecodedPage::new(page.position, Arc::clone(&read.pipeline), arrays);
+        let bytes = page.bytes();
+        Ok(Some((page, bytes)))
     }
 
     /// Reads pages, except those of chunks that statistics ruled out.

@@ -6,7 +6,7 @@
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
 //! Bounds: the core limits the reads under way (`smooth/probe/read_ahead.rs`); they lapse if the
 //! stream is not polled (`lapsing.rs`). Pages from which single rows are taken are shared by the
-//! streams (`kept_pages.rs`).
+//! streams (`../single_rows/`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,14 +24,13 @@ use futures::StreamExt;
 use futures::future::try_join_all;
 use futures::stream::FuturesUnordered;
 
-use super::kept_pages::KeptPages;
 use super::lapsing::Lapsing;
-use super::picked_rows::{DecodedPage, PickedRows};
 use crate::error::external;
 use crate::probe::execution::{Open, SmoothExecution};
 use crate::probe::fetched_rows::others;
 use crate::probe::probing::Work;
 use crate::probe::rows::{PieceColumns, ReadPages, pages_selected, select};
+use crate::probe::single_rows::{DecodedPage, KeptPages, PickedRows};
 use crate::read::pipeline::{Pipeline, Selection};
 use crate::read::scan::{LeaseBatch, Positions};
 
@@ -416,7 +415,12 @@ fn fetch_rows(
                 let (execution, open) = (Arc::clone(&theirs), Arc::clone(&reads));
                 let (number, positions) = (*number, positions.clone());
                 let page = kept.page(number, || {
-                    Box::pin(async move { DecodedPage::read(&execution, &open, number).await })
+                    Box::pin(async move {
+                        let page = open.decoded_page(number, &execution.metrics).await?;
+                        let read = u64::from(page.is_some());
+                        execution.plan.covered.resources.add_pages_read(read);
+                        Ok(page)
+                    })
                 });
                 async move { page.await?.map(|page| page.pick(&positions)).transpose() }
             })

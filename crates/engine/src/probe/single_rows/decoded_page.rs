@@ -2,7 +2,7 @@
 //!
 //! A page is decoded with every column that the scan needs. A job copies its rows out of it, so
 //! that the page can go while the rows wait for the stream.
-//! Not here: which pages are in memory (`kept_pages.rs`).
+//! Not here: which pages are in memory (`kept_pages.rs`), reading them (`../execution.rs`).
 //! Bounds: a page on its way takes its bytes and its arrays; a picked row copies its values, and
 //! refers to the whole dictionary where a column is a dictionary.
 
@@ -11,18 +11,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::take;
-use coscan_core::smooth::PageRun;
 use coscan_storage::pool::ColumnRequest;
 use coscan_storage::without_pages;
 use datafusion::error::{DataFusionError, Result};
 use futures::future::{BoxFuture, ready};
 
-use crate::error::external;
-use crate::probe::execution::{Open, SmoothExecution};
 use crate::read::pipeline::{Columns, Pipeline, Selection};
 
 /// All rows of a page.
-pub(in crate::probe) struct DecodedPage {
+pub(crate) struct DecodedPage {
     /// The position of the first row.
     first: u64,
     columns: DecodedColumns,
@@ -31,57 +28,43 @@ pub(in crate::probe) struct DecodedPage {
 }
 
 /// Some rows of a page.
-pub(super) struct PickedRows {
-    pub(super) rows: usize,
-    pub(super) columns: DecodedColumns,
+pub(crate) struct PickedRows {
+    pub(crate) rows: usize,
+    pub(crate) columns: DecodedColumns,
     page_has_results: Arc<AtomicBool>,
 }
 
 /// Columns that are decoded.
-pub(super) struct DecodedColumns {
-    pub(super) pipeline: Arc<Pipeline>,
+pub(crate) struct DecodedColumns {
+    pub(crate) pipeline: Arc<Pipeline>,
     /// In the order of [`Pipeline::columns`].
     arrays: Vec<ArrayRef>,
 }
 
 impl DecodedPage {
-    /// Reads and decodes a page, and tells the bytes of its arrays. `None`: statistics ruled out
-    /// its chunk.
-    ///
-    /// # Errors
-    /// Errors of the device; `BadPage`.
-    pub(super) async fn read(
-        execution: &SmoothExecution,
-        open: &Open,
-        number: u32,
-    ) -> Result<Option<(Self, u64)>> {
-        let page = open.map.page(number);
-        let run = PageRun {
-            chunk: page.chunk,
-            pages: number..number + 1,
-        };
-        let read = open.read(&[run], &execution.metrics).await?;
-        let Some(read) = read.first() else {
-            return Ok(None);
-        };
-        execution.plan.covered.resources.add_pages_read(1);
-        let pipeline = Arc::clone(&read.pipeline);
-        let arrays = read.bytes.decode(0, &pipeline.columns, None).await;
-        let arrays = arrays.map_err(external)?;
-        let bytes: usize = arrays.iter().map(|a| a.get_array_memory_size()).sum();
-        let page = Self {
-            first: page.position,
+    /// A page whose first row is at position `first`, with the arrays of all columns of the
+    /// pipeline.
+    pub(crate) fn new(first: u64, pipeline: Arc<Pipeline>, arrays: Vec<ArrayRef>) -> Self {
+        Self {
+            first,
             columns: DecodedColumns { pipeline, arrays },
             has_results: Arc::default(),
-        };
-        Ok(Some((page, bytes as u64)))
+        }
+    }
+
+    /// The bytes of the arrays.
+    pub(crate) fn bytes(&self) -> u64 {
+        let arrays = self.columns.arrays.iter();
+        arrays
+            .map(|array| array.get_array_memory_size() as u64)
+            .sum()
     }
 
     /// The rows at these positions, in this order.
     ///
     /// # Errors
     /// If a column cannot be copied.
-    pub(super) fn pick(&self, positions: &[u64]) -> Result<PickedRows> {
+    pub(crate) fn pick(&self, positions: &[u64]) -> Result<PickedRows> {
         let offsets = positions.iter().map(|position| position - self.first);
         let offsets = UInt64Array::from_iter_values(offsets);
         let arrays = self.columns.arrays.iter();
@@ -99,7 +82,7 @@ impl DecodedPage {
 
 impl PickedRows {
     /// Whether these selected rows are the first result of their page.
-    pub(super) fn is_first_result(&self, selected: &Selection) -> bool {
+    pub(crate) fn is_first_result(&self, selected: &Selection) -> bool {
         selected.count(self.rows) > 0 && !self.page_has_results.swap(true, Ordering::Relaxed)
     }
 }
@@ -117,6 +100,7 @@ impl Columns for DecodedColumns {
                 DataFusionError::Internal(format!("{name} is not a column of the pipeline"))
             })
         };
-        Box::pin(ready(requests.iter().map(of).collect()))
+        let arrays: Result<Vec<ArrayRef>> = requests.iter().map(of).collect();
+        Box::pin(ready(arrays))
     }
 }

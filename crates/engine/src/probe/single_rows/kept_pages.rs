@@ -5,7 +5,7 @@
 //! and for as long as it is kept. The streams of an execution share the pages. A page is decoded
 //! as part of its read, so pages that were asked for at once are decoded at once.
 //! Not here: which rows are next and how many are asked for ahead (`coscan_core::smooth`), which
-//! pages are kept (its `RecentPages`), picking and evaluating rows (`picked_rows.rs`).
+//! pages are kept (its `RecentPages`), picking and evaluating rows (`decoded_page.rs`).
 //! Bounds: the kept pages take at most `coscan.index_cache`, from the budget: where it refuses,
 //! pages are dropped, or not kept. The jobs bound the pages on their way (`read_ahead.rs`). If no
 //! job asks for a page for `lapse_after` (an idle cursor), all kept pages are dropped.
@@ -30,7 +30,7 @@ type Read<P> = Result<Option<Arc<P>>, Arc<DataFusionError>>;
 type Coming<P> = BoxFuture<'static, Read<P>>;
 
 /// The decoded pages of one execution.
-pub(in crate::probe) struct KeptPages<P> {
+pub(crate) struct KeptPages<P> {
     state: Mutex<State<P>>,
     bytes_max: u64,
     lapse_after: Duration,
@@ -48,7 +48,7 @@ struct State<P> {
 
 impl<P: Send + Sync + 'static> KeptPages<P> {
     /// No pages. At most `bytes_max` bytes are kept, taken from `memory`.
-    pub(in crate::probe) fn new(
+    pub(crate) fn new(
         bytes_max: u64,
         memory: MemoryReservation,
         lapse_after: Duration,
@@ -69,7 +69,7 @@ impl<P: Send + Sync + 'static> KeptPages<P> {
 
     /// The page of this number. `read` reads and decodes it, and tells its bytes, if it is neither
     /// kept nor on its way. Cancel safe: the read goes on while another caller waits for it.
-    pub(in crate::probe) fn page(
+    pub(crate) fn page(
         self: &Arc<Self>,
         number: u32,
         read: impl FnOnce() -> BoxFuture<'static, Result<Option<(P, u64)>>>,
