@@ -134,21 +134,7 @@ impl Run<'_> {
             figure.set("pages_ratio", pages as f64 / holding.max(1) as f64);
             figures.points.push(figure);
         }
-        let pages = figures.figure(ELASTIC, "pages_ratio");
-        figures.at_most(
-            "elastic reads at most 1.2 times the pages that hold results",
-            pages,
-            1.2,
-        );
-        let others = ["full", INDEX_PLAIN, INDEX, "sort"];
-        let best = others.map(|path| figures.figure(path, "time_s"));
-        let best = best.into_iter().flatten().reduce(f64::min);
-        let over = figures.figure(ELASTIC, "time_s").zip(best);
-        figures.at_most(
-            "elastic takes at most 1.2 times as long as the best of full, index and sort scan",
-            over.map(|(time, best)| time / best),
-            1.2,
-        );
+        skewed(&mut figures);
         Ok(figures)
     }
 
@@ -214,6 +200,8 @@ impl Run<'_> {
             }
             if let Some(percent) = cap {
                 let part = peak as f64 / bytes(*percent).max(1) as f64;
+                // A cache that reports no bytes was not measured.
+                let part = if peak > 0 { part } else { f64::INFINITY };
                 over = Some(part.max(over.unwrap_or(0.0)));
             }
             figures.points.push(figure);
@@ -354,6 +342,28 @@ impl Run<'_> {
         }
         Ok(figures)
     }
+}
+
+/// The claims of Figure 20.
+fn skewed(figures: &mut Figures) {
+    // A scan that reads fewer pages than hold results did not use the index: its pages were
+    // not counted.
+    let pages = figures.figure(ELASTIC, "pages_ratio");
+    let pages = pages.filter(|ratio| *ratio >= 1.0);
+    figures.at_most(
+        "elastic reads at most 1.2 times the pages that hold results",
+        pages,
+        1.2,
+    );
+    let others = ["full", INDEX_PLAIN, INDEX, "sort"];
+    let best = others.map(|path| figures.figure(path, "time_s"));
+    let best = best.into_iter().flatten().reduce(f64::min);
+    let over = figures.figure(ELASTIC, "time_s").zip(best);
+    figures.at_most(
+        "elastic takes at most 1.2 times as long as the best of full, index and sort scan",
+        over.map(|(time, best)| time / best),
+        1.2,
+    );
 }
 
 /// The model's cost of a smooth scan that knows the prices of pages. Where results are too rare

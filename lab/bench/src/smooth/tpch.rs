@@ -162,6 +162,9 @@ fn claims(figures: &mut Figures, name: &str, limit: Duration) {
     let rivals = Rivals::new(time, limit);
     let (full, smooth, index_at_least) = (time("full"), time("smooth"), rivals.fastest_s());
     let best = full.map(|full| full.min(index_at_least));
+    // Without pages the scan was not a smooth one.
+    let pages = figures.figure(&format!("{name}, smooth"), "pages");
+    let smooth = smooth.filter(|_| pages.is_some_and(|pages| pages > 0.0));
     let over_best = smooth.zip(best).map(|(smooth, best)| smooth / best);
     let mistake = full.is_some_and(|full| index_at_least > MISTAKE * full);
     figures.at_most(
