@@ -148,7 +148,8 @@ fn throughput(points: &[Point]) -> Option<Claim> {
 }
 
 /// Every point of the paper's axis counts: a number of clients that is not measured in both arms
-/// makes the claim fail. Fails with *variant.rs: `SHARED` has the policy `elevator`*.
+/// makes the claim fail. Fails with *claims.rs: the arms are exchanged*. (`APART` follows the policy
+/// of `SHARED`, so that no policy can make it fail.)
 fn every_number(points: &[Point]) -> Option<Claim> {
     let ratio = |point: &Point| {
         let apart = beside(points, point, APART)?;
@@ -165,8 +166,8 @@ fn every_number(points: &[Point]) -> Option<Claim> {
     Some(Claim::of_figure(THROUGHPUT, text, "1", ours, holds))
 }
 
-/// A think time that is not measured in both arms makes the claim fail. Fails with *variant.rs:
-/// `SHARED` has the policy `elevator`*.
+/// A think time that is not measured in both arms makes the claim fail. Fails with *claims.rs: the
+/// arms are exchanged in Figure 13*.
 fn response(points: &[Point]) -> Option<Claim> {
     let shared: Vec<&Point> = of(points, THINKING, SHARED).collect();
     let ratios = shared
