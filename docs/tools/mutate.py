@@ -92,6 +92,8 @@ def main(arguments):
     chosen = [(number, change) for number, change in enumerate(changes, 1)
               if not options.words or any(word in title(change) for word in options.words)]
     tree = Tree(Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants")), changes)
+    # A change that is no longer in the list must not stand in the way of another.
+    seen = prune(seen, changes, results)
     if not options.words:  # Every change is made: what was seen before need not be kept.
         seen = {name: records for name, records in seen.items() if not fnmatch(name, options.only)}
     for number, change in chosen:
