@@ -148,8 +148,8 @@ fn throughput(points: &[Point]) -> Option<Claim> {
 }
 
 /// Every point of the paper's axis counts: a number of clients that is not measured in both arms
-/// makes the claim fail. Fails with *claims.rs: the arms are exchanged*. (`APART` follows `SHARED`'s
-/// policy, so that no policy can make it fail.)
+/// makes the claim fail. Fails with *claims.rs: the arms are exchanged*. (`APART` has the policy of
+/// `SHARED`, so that no policy can make it fail.)
 fn every_number(points: &[Point]) -> Option<Claim> {
     let ratio = |point: &Point| {
         let apart = beside(points, point, APART)?;
