@@ -7,6 +7,9 @@
     docs/tools/mutate.py --check                 exit 1 if a change no longer applies, or a record has no claim
     docs/tools/mutate.py --unproven              the claims that hold and were never seen to fail
 
+Not here: claims of lab/bench, which are measured on the engine. lab/bench/mutations/changes.toml
+has their changes, each with the command that shows it; --check covers it.
+
 Idea: lab/study/mutations/changes.toml lists changes of the core, the simulator and the study. A
 change replaces one expression. The program builds the simulator once, from a copy of the tree in
 which a number in the environment chooses each expression, and runs the experiments that a change
@@ -41,6 +44,8 @@ import pages
 ROOT = pages.DOCS.parent
 FOLDER = Path("lab/study/mutations")
 CHANGES, SEEN = FOLDER / "changes.toml", FOLDER / "seen.json"
+# Changes with which claims of lab/bench are to fail. These need the engine: they are only checked.
+BENCH_CHANGES = Path("lab/bench/mutations/changes.toml")
 # Processor time of a run, in seconds. A change may send a simulation round in circles.
 CPU_S = 300
 # Seeds of a first run. A change with which nothing fails over so few is not run over all.
@@ -58,8 +63,9 @@ pub fn is_mutant(number: u32) -> bool {
     *NUMBER.get_or_init(|| chosen().unwrap_or(0)) == number
 }
 """
-# Keys of a change.
-CHANGE = {"file", "says", "from", "to", "experiments", "claims"}
+# Keys of a change: those that it must have, and all.
+CHANGE = ({"file", "says", "from", "to", "experiments"}, {"file", "says", "from", "to", "experiments", "claims"})
+BENCH_CHANGE = (CHANGE[0] - {"experiments"} | {"claims", "command"}, CHANGE[1] - {"experiments"} | {"command", "seen"})
 
 
 def main(arguments):
@@ -71,7 +77,8 @@ def main(arguments):
     options = parser.parse_args(arguments)
     changes, seen, results = read_changes(ROOT), read_seen(ROOT), read_results(pages.DOCS)
     if options.check:
-        wrong = [*misplaced(changes, ROOT), *orphans(seen, changes, results)]
+        of_bench = read_changes(ROOT, BENCH_CHANGES, BENCH_CHANGE)
+        wrong = [*misplaced(changes, ROOT), *orphans(seen, changes, results), *misplaced(of_bench, ROOT, BENCH_CHANGES)]
         print("\n".join(wrong), end="\n" if wrong else "", file=sys.stderr)
         return 1 if wrong else 0
     if options.unproven:
@@ -85,6 +92,8 @@ def main(arguments):
     chosen = [(number, change) for number, change in enumerate(changes, 1)
               if not options.words or any(word in title(change) for word in options.words)]
     tree = Tree(Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants")), changes)
+    # A change that is no longer in the list must not stand in the way of another.
+    seen = prune(seen, changes, results)
     if not options.words:  # Every change is made: what was seen before need not be kept.
         seen = {name: records for name, records in seen.items() if not fnmatch(name, options.only)}
     for number, change in chosen:
@@ -103,11 +112,12 @@ def title(change):
 # What is on disk
 
 
-def read_changes(root):
-    changes = tomllib.loads((root / CHANGES).read_text(encoding="utf-8"))["change"]
+def read_changes(root, file=CHANGES, keys=CHANGE):
+    changes = tomllib.loads((root / file).read_text(encoding="utf-8"))["change"]
+    needed, known = keys
     for change in changes:
-        if set(change) - CHANGE or {"file", "says", "from", "to", "experiments"} - set(change):
-            raise SystemExit(f"{CHANGES}: the keys of {change.get('says')} are {sorted(change)}; known are {sorted(CHANGE)}")
+        if set(change) - known or needed - set(change):
+            raise SystemExit(f"{file}: the keys of {change.get('says')} are {sorted(change)}; known are {sorted(known)}")
     return changes
 
 
@@ -131,10 +141,10 @@ def read_results(docs):
     return results
 
 
-def misplaced(changes, root):
+def misplaced(changes, root, file=CHANGES):
     """A line for each change that does not apply at exactly one place."""
     titles = [title(change) for change in changes]
-    yield from (f"{CHANGES}: two changes are called {one}" for one in sorted({one for one in titles if titles.count(one) > 1}))
+    yield from (f"{file}: two changes are called {one}" for one in sorted({one for one in titles if titles.count(one) > 1}))
     for change in changes:
         if len(MARKS.findall(change["from"])) != 1:
             yield f"MUTATE-1: {title(change)} must mark one expression of `from` with « and »"
@@ -142,7 +152,7 @@ def misplaced(changes, root):
         path = root / change["file"]
         times = path.read_text(encoding="utf-8").count(unmarked(change)) if path.exists() else 0
         if times != 1:
-            yield f"MUTATE-1: {title(change)} applies at {times} places: mend {CHANGES}, and run docs/tools/mutate.py '{change['says']}'"
+            yield f"MUTATE-1: {title(change)} applies at {times} places: mend {file}, and run docs/tools/mutate.py '{change['says']}'"
 
 
 def unmarked(change):

@@ -365,7 +365,7 @@ fn options() -> impl Strategy<Value = ProbeOptions> {
     let of_smooth = (policy(), 1u32..200, prop_oneof![2u32..20, Just(u32::MAX)]);
     let rows_first = prop_oneof![Just(0), 1u64..60];
     let entries_at_most = prop::option::of(0u64..300);
-    let memory = prop_oneof![Just(0), 100u64..100_000];
+    let memory = (prop_oneof![Just(0), 100u64..100_000], any::<bool>());
     (
         path(),
         of_smooth,
@@ -381,8 +381,13 @@ fn options() -> impl Strategy<Value = ProbeOptions> {
                 rows_first,
                 pricing,
                 entries_at_most,
-                memory,
+                (memory, rows_share_pages),
             )| {
+                let page_bytes = PageBytes {
+                    together: 10,
+                    alone: 20,
+                };
+                let read_ahead = ReadAhead::new(page_bytes, memory);
                 ProbeOptions {
                     path,
                     smooth: SmoothOptions {
@@ -393,13 +398,11 @@ fn options() -> impl Strategy<Value = ProbeOptions> {
                     pricing,
                     take_over_pages,
                     entries_at_most,
-                    read_ahead: ReadAhead::new(
-                        PageBytes {
-                            together: 10,
-                            alone: 20,
-                        },
-                        memory,
-                    ),
+                    read_ahead: if rows_share_pages {
+                        read_ahead.with_shared_pages()
+                    } else {
+                        read_ahead
+                    },
                 }
             },
         )
@@ -479,7 +482,8 @@ fn check_path(
     for job in &outcome.fetched {
         let expected: BTreeSet<u64> = named[at..at + job.len()].iter().copied().collect();
         prop_assert_eq!(&expected, &job.iter().copied().collect());
-        prop_assert!(job.len() <= options.read_ahead.pages_apart());
+        prop_assert!(job.len() <= options.read_ahead.rows());
+        prop_assert!(pages(job).len() <= options.read_ahead.pages_apart());
         at += job.len();
     }
     match options.path {
@@ -574,6 +578,37 @@ fn entries(probe: &mut Probe<Plain>, positions: &[u64]) {
             before: positions.len(),
         },
     );
+}
+
+/// An index names the ten rows of each page together. Jobs of rows that share pages have as many
+/// pages as others, and each page is in one of them.
+#[test]
+fn rows_that_share_pages_are_asked_for_ahead_by_pages() {
+    let rows: Vec<u64> = (0..1_000).collect();
+    let jobs = |read_ahead: ReadAhead| {
+        let options = ProbeOptions {
+            path: AccessPath::Index,
+            read_ahead,
+            ..smooth(u32::MAX)
+        };
+        let mut probe = Probe::new(Time(0), Plain(100), options);
+        entries(&mut probe, &rows);
+        let mut jobs: Vec<Vec<u32>> = Vec::new();
+        loop {
+            match probe.poll_job() {
+                Job::Rows(pages) => jobs.push(pages.iter().map(|(page, _)| *page).collect()),
+                Job::ReadEntries => probe.handle(Time(1), Event::EntriesEnded),
+                Job::End => return jobs,
+                job => panic!("{job:?}"),
+            }
+        }
+    };
+    let alone = smooth(u32::MAX).read_ahead;
+    let (apart, shared) = (jobs(alone), jobs(alone.with_shared_pages()));
+    assert_eq!((apart[0].len(), apart.iter().flatten().count()), (2, 150));
+    assert_eq!(shared[0].len(), 16);
+    // A job ends with the first row of its last page, so that the next job has that page too.
+    assert_eq!(shared.iter().flatten().count(), 106);
 }
 
 /// Reports a job of regions in which all pages hold results; returns its pages.

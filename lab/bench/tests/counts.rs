@@ -136,17 +136,28 @@ async fn by_index(counts: &mut Counts, table: &Path, folder: &Path) {
     counts.note("rewrite", "bytes", written.bytes);
     let builder = session(config(), &pages).await;
     run(&builder, "CREATE INDEX part ON lineitem (l_partkey)").await;
-    for access_path in [AccessPath::Index, AccessPath::Sort, AccessPath::Full] {
+    for (access_path, index_cache) in [
+        (AccessPath::Index, "64MiB"),
+        (AccessPath::Index, "0"),
+        (AccessPath::Sort, "64MiB"),
+        (AccessPath::Full, "64MiB"),
+    ] {
         let config = EngineConfig {
             access_path,
             ..config()
         };
         let session = session(config, &pages).await;
+        session.set("coscan.index_cache", index_cache).unwrap();
         let mut rows = 0;
         for sql in BY_KEY {
             rows += run(&session, sql).await;
         }
-        let name = format!("by index, {}", access_path.name());
+        let kept = if index_cache == "0" {
+            ", no page kept"
+        } else {
+            ""
+        };
+        let name = format!("by index, {}{kept}", access_path.name());
         let metrics = session.engine().metrics();
         counts.note(&name, "rows", rows);
         counts.note(&name, "pages read", metrics.pages_read);

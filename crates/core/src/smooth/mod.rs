@@ -21,6 +21,7 @@ mod morphing;
 mod page_layout;
 mod page_set;
 mod probe;
+mod recent_pages;
 mod scan;
 mod seen_rows;
 
@@ -34,5 +35,6 @@ pub use probe::{
     Event, Examined, HandOver, Job, JobId, PageBytes, Pricing, Probe, ProbeOptions, ReadAhead,
     SAMPLED_LEAVES, Sample, TableSize, pages_bytes_max, sampled_leaves, take_over_pages,
 };
+pub use recent_pages::RecentPages;
 pub use scan::{SmoothOptions, SmoothScan};
 pub use seen_rows::SeenRows;

@@ -6,15 +6,16 @@
 //! (`coscan_core::smooth`).
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::array::ArrayRef;
 use coscan_core::smooth::{Examined, FetchedRows, HandOver, JobId, PageRun, SAMPLED_LEAVES};
-use coscan_storage::pool::{PageRequest, TableFile};
+use coscan_storage::pool::{Lapses, PageRequest, TableFile, Watch};
 use coscan_storage::{PageMap, PagePiece};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
@@ -26,6 +27,7 @@ use super::plan::{IndexCondition, SmoothPlan};
 use super::prices::prices;
 use super::probing::{Probing, Work};
 use super::rows::{PIECE_ROWS_MAX, ReadPages};
+use super::single_rows::{DecodedPage, KeptPages};
 use super::takeover::TakeOver;
 use crate::error::external;
 use crate::index::Cursor;
@@ -50,6 +52,9 @@ pub(crate) struct Open {
     pub(crate) map: Arc<PageMap>,
     /// `None` if the index cannot be used.
     probing: Option<Mutex<Probing>>,
+    /// The pages of rows that are fetched one by one; `None` if each is read for its rows alone.
+    pub(super) kept_pages: Option<Arc<KeptPages<DecodedPage>>>,
+    _kept_pages_watch: Option<Watch>,
     pub(crate) take_over: OnceLock<TakeOver>,
     /// Position of the first row of each file.
     pub(crate) first_rows: Arc<[u64]>,
@@ -122,12 +127,35 @@ impl SmoothExecution {
             let probing = Probing::new(plan, cursor, &map, chunks, prices, metrics);
             Mutex::new(probing)
         });
+        let kept_pages = self.kept_pages(context, &running);
+        let watch = |kept: &Arc<KeptPages<DecodedPage>>| {
+            let kept: Weak<dyn Lapses> = Arc::downgrade(kept) as Weak<dyn Lapses>;
+            running.pool.watch(kept)
+        };
         Ok(Open {
+            _kept_pages_watch: kept_pages.as_ref().map(watch),
+            kept_pages,
             running,
             map,
             probing,
             take_over: OnceLock::new(),
             first_rows,
+        })
+    }
+
+    /// Memory for pages of rows that are fetched one by one; `None` if none may be kept.
+    fn kept_pages(
+        &self,
+        context: &TaskContext,
+        running: &Running,
+    ) -> Option<Arc<KeptPages<DecodedPage>>> {
+        let bytes_max = self.plan.covered.settings.index_cache_bytes();
+        (bytes_max > 0).then(|| {
+            let memory = MemoryConsumer::new("KeptPages").with_can_spill(true);
+            let memory = memory.register(context.memory_pool());
+            let lapse_after = running.pool.config().lapse_after;
+            let found = self.metrics.pages_found_decoded.clone();
+            KeptPages::new(bytes_max, memory, lapse_after, found)
         })
     }
 
@@ -249,6 +277,33 @@ impl Open {
             Some(probing) => probing.lock().await.jobs_max(),
             None => 1,
         }
+    }
+
+    /// Reads a page and decodes all its rows, and tells their bytes. `None`: statistics ruled out
+    /// its chunk.
+    ///
+    /// # Errors
+    /// Errors of the device and of decoding.
+    pub(super) async fn decoded_page(
+        &self,
+        number: u32,
+        metrics: &SmoothMetrics,
+    ) -> Result<Option<(DecodedPage, u64)>> {
+        let page = self.map.page(number);
+        let run = PageRun {
+            chunk: page.chunk,
+            pages: number..number + 1,
+        };
+        let read = self.read(&[run], metrics).await?;
+        let Some(read) = read.first() else {
+            return Ok(None);
+        };
+        let columns = &read.pipeline.columns;
+        let arrays = read.bytes.decode(0, columns, None).await;
+        let arrays = arrays.map_err(external)?;
+        let page = DecodedPage::new(page.position, Arc::clone(&read.pipeline), arrays);
+        let bytes = page.bytes();
+        Ok(Some((page, bytes)))
     }
 
     /// Reads pages, except those of chunks that statistics ruled out.

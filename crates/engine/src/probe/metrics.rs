@@ -24,6 +24,8 @@ pub(crate) struct SmoothMetrics {
     pub(crate) entries_seen: Count,
     /// Rows fetched one by one (mode 0).
     pub(crate) rows_fetched: Count,
+    /// Pages that were in memory, decoded, or on their way when rows of them were fetched.
+    pub(crate) pages_found_decoded: Count,
     /// Pages examined, and those of them that contained results. The second divided by the first
     /// is the morphing accuracy.
     pub(crate) pages_read: Count,
@@ -71,6 +73,7 @@ impl SmoothMetrics {
             index_entries: count("index_entries"),
             entries_seen: count("index_entries_seen"),
             rows_fetched: count("rows_fetched_singly"),
+            pages_found_decoded: count("pages_found_decoded"),
             pages_read: count("pages_read"),
             pages_with_results: count("pages_with_results"),
             pages_pruned: count("pages_pruned"),

@@ -9,6 +9,7 @@
 //! | `probing.rs` | how is the state machine driven that decides what is read next? |
 //! | `rows.rs` | which rows of pages are in the result? |
 //! | `fetched_rows.rs` | which rows of a piece were not fetched one by one? |
+//! | `single_rows/` | how are rows that are fetched one by one taken out of pages? |
 //! | `takeover.rs` | what is left when a cooperative scan takes over? |
 //! | `streams/` | how do streams find rows and return them, in any order or in that of the key? |
 //! | `metrics.rs`, `region_sizes.rs`, `index_used.rs` | what does EXPLAIN ANALYZE show? |
@@ -27,6 +28,7 @@ mod probe_side;
 mod probing;
 mod region_sizes;
 mod rows;
+mod single_rows;
 mod streams;
 mod takeover;
 

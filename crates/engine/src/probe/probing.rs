@@ -103,7 +103,7 @@ impl Probing {
             pricing: Pricing::Measured(believed),
             take_over_pages: take_over_pages(size.pages, chunks, region_pages_max),
             entries_at_most: plan.may_look_first().then(|| cursor.entries_at_most()),
-            read_ahead: ReadAhead::new(page_bytes, plan.covered.resources.memory().limit()),
+            read_ahead: read_ahead(plan, page_bytes),
         };
         let layout = TimedMap {
             map: Arc::clone(map),
@@ -268,6 +268,15 @@ impl Probing {
         let more = usize::try_from(seen - self.entries_seen).unwrap_or(usize::MAX);
         self.metrics.entries_seen.add(more);
         self.entries_seen = seen;
+    }
+}
+
+/// How much is outstanding at once. Rows that are fetched one by one share pages that are kept.
+fn read_ahead(plan: &SmoothPlan, page_bytes: PageBytes) -> ReadAhead {
+    let read_ahead = ReadAhead::new(page_bytes, plan.covered.resources.memory().limit());
+    match plan.covered.settings.index_cache_bytes() {
+        0 => read_ahead,
+        _ => read_ahead.with_shared_pages(),
     }
 }
 

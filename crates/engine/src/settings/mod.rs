@@ -64,6 +64,8 @@ pub struct Settings {
     /// Bytes of rows that a smooth scan keeps in memory until their turn; further rows go to disk.
     /// `None`: as many as the budget allows.
     pub smooth_cache: Option<u64>,
+    /// Bytes of decoded pages that a scan keeps while it fetches rows one by one.
+    index_cache: u64,
     /// Whether fragments, the work directly above scans, are shared with other queries.
     pub(crate) share_fragments: bool,
     pub(crate) ordered_aggregates: bool,
@@ -102,6 +104,13 @@ const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
 /// chunk.
 const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 
+/// Some 15 pages of all columns of TPC-H's lineitem, or hundreds of a few columns.
+const INDEX_CACHE_DEFAULT: u64 = 64 << 20;
+
+/// The part of the memory budget that decoded pages of one scan may take, as a divisor: the pages
+/// that it reads ahead may take an eighth as well, and other operators need the rest.
+const INDEX_CACHE_PART: u64 = 4;
+
 /// The states of all chunks for a thousand queries over a table of 300 chunks take some 60 MB.
 const STATE_CACHE_DEFAULT_MAX: u64 = 64 << 20;
 
@@ -132,6 +141,7 @@ impl Settings {
             smooth_sla_ms: SMOOTH_SLA_MS_DEFAULT,
             smooth_region_max: SMOOTH_REGION_MAX_DEFAULT,
             smooth_cache: None,
+            index_cache: INDEX_CACHE_DEFAULT,
             share_fragments: config.share_fragments,
             ordered_aggregates: config.ordered_aggregates,
             merge_joins: config.merge_joins,
@@ -153,6 +163,11 @@ impl Settings {
     pub(crate) fn state_cache_bytes(&self) -> u64 {
         self.state_cache
             .unwrap_or_else(|| self.state_cache_default())
+    }
+
+    /// The bytes of decoded pages that a scan may keep while it fetches rows one by one.
+    pub(crate) fn index_cache_bytes(&self) -> u64 {
+        self.index_cache.min(self.budget.limit() / INDEX_CACHE_PART)
     }
 
     fn state_cache_default(&self) -> u64 {

@@ -400,6 +400,19 @@ pub const SETTINGS: &[Setting] = &[
         configure: None,
     },
     Setting {
+        name: "index_cache",
+        values: Values::Kind("a size; 0 is none"),
+        default: "64MiB",
+        applies_to: "scans that fetch rows one by one: the access paths index and switch, and smooth scans before their trigger",
+        help: "Bytes of decoded pages that a scan keeps while it fetches rows one by one, so that rows of a page that the index names shortly after each other cost one read; at most a quarter of coscan.memory. 0: each page is read for its rows alone, and only these are decoded",
+        set: |settings, value| {
+            settings.index_cache = values::bytes(value)?;
+            Ok(())
+        },
+        show: |settings| settings.index_cache.to_string(),
+        configure: None,
+    },
+    Setting {
         name: "index_folder",
         values: Values::Kind("a folder or a URL"),
         default: "",

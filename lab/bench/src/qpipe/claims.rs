@@ -147,13 +147,17 @@ fn throughput(points: &[Point]) -> Option<Claim> {
     Some(Claim::of_figure(THROUGHPUT, text, paper, ours, holds))
 }
 
-/// Every point of the paper's axis counts: a number of clients that is not measured makes the claim
-/// fail. Fails with *variant.rs: `SHARED` has the policy `elevator`*.
+/// Every point of the paper's axis counts: a number of clients that is not measured in both arms
+/// makes the claim fail. Fails with *claims.rs: the arms are exchanged*. (`APART` has the policy of
+/// `SHARED`, so that no policy can make it fail.)
 fn every_number(points: &[Point]) -> Option<Claim> {
-    let shared = || of(points, THROUGHPUT, SHARED);
-    let ratios = shared().filter_map(|point| Some(point.qph / beside(points, point, APART)?.qph));
-    let (least, _) = range(ratios)?;
-    let measured = |clients: &usize| shared().any(|point| point.clients == *clients);
+    let ratio = |point: &Point| {
+        let apart = beside(points, point, APART)?;
+        Some((point.clients, point.qph / apart.qph))
+    };
+    let ratios: Vec<_> = of(points, THROUGHPUT, SHARED).filter_map(ratio).collect();
+    let (least, _) = range(ratios.iter().map(|(_, ratio)| *ratio))?;
+    let measured = |clients: &usize| ratios.iter().any(|(of, _)| of == clients);
     let count = (1..=CLIENTS).filter(measured).count();
     let text =
         format!("1 to {CLIENTS} clients: never below 0.95 of the throughput on their own tables");
@@ -162,19 +166,30 @@ fn every_number(points: &[Point]) -> Option<Claim> {
     Some(Claim::of_figure(THROUGHPUT, text, "1", ours, holds))
 }
 
-/// Fails with *variant.rs: `SHARED` has the policy `elevator`*.
+/// A think time that is not measured in both arms makes the claim fail. Fails with *claims.rs: the
+/// arms are exchanged in Figure 13*.
 fn response(points: &[Point]) -> Option<Claim> {
-    let ratios = of(points, THINKING, SHARED)
+    let shared: Vec<&Point> = of(points, THINKING, SHARED).collect();
+    let ratios = shared
+        .iter()
         .filter_map(|point| Some(point.mean_s / beside(points, point, APART)?.mean_s));
-    let (least, most) = range(ratios)?;
+    let ratios: Vec<f64> = ratios.collect();
+    let (least, most) = range(ratios.iter().copied())?;
     let text = "at no think time is the mean response time above that on their own tables";
-    let ours = format!("{} to {}", factor(least), factor(most));
+    let ours = format!(
+        "{} to {} at {} of {} points",
+        factor(least),
+        factor(most),
+        ratios.len(),
+        shared.len()
+    );
+    let holds = ratios.len() == shared.len() && most <= 1.0;
     Some(Claim::of_figure(
         THINKING,
         text.to_owned(),
         "below",
         ours,
-        most <= 1.0,
+        holds,
     ))
 }
 
@@ -308,6 +323,10 @@ mod tests {
         assert!(all[1..].iter().all(|claim| claim.holds), "{all:?}");
         let ours = "2.50 over apart, 2.27 over isolated, which reads 50.0 MB/s";
         assert_eq!(all[1].evidence, ours);
+        let mut lacking = points.clone();
+        lacking.retain(|point| point.clients != 5 || point.variant != APART.name);
+        let lacking = &claims(&lacking)[2];
+        assert!(!lacking.holds && lacking.evidence.ends_with("at 11 of 12 points"));
         for point in &mut points {
             if point.variant == SHARED.name {
                 point.qph /= 1.2;

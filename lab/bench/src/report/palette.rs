@@ -72,8 +72,9 @@ const POLICIES: [(&str, Pair); 9] = [
     ("other", ("#4a4d55", "#c5c8ce")),
 ];
 /// Access paths; `smooth` is the strongest.
-const PATHS: [(&str, Pair); 5] = [
+const PATHS: [(&str, Pair); 6] = [
     ("full", ("#6f7682", "#a3aab6")),
+    ("index-plain", ("#8f5a17", "#c99a5b")),
     ("index", ("#c77b18", "#eab063")),
     ("sort", ("#3c9a75", "#5fc79d")),
     ("switch", ("#8a63c9", "#b497ea")),

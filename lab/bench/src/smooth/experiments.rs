@@ -17,6 +17,7 @@ use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
 use super::experiment_run::{ExperimentOptions, Run};
 use super::figures::{Figure, Figures};
 use super::measure::{Bench, Case, Expected, Median, select};
+use super::paths::{self, INDEX, INDEX_PLAIN};
 use crate::error::Result;
 use crate::progress::OnProgress;
 use crate::table::factor;
@@ -92,9 +93,12 @@ impl Experiment {
 impl Run<'_> {
     async fn skew(&self) -> Result<Figures> {
         let smooth = |policy| vec![("access_path", "smooth"), ("smooth_policy", policy)];
+        let kept = paths::kept_bytes(self.options.memory_bytes).to_string();
+        let index = |kept| vec![("access_path", INDEX), ("index_cache", kept)];
         let ways = [
             ("full", vec![("access_path", "full")]),
-            ("index", vec![("access_path", "index")]),
+            (INDEX_PLAIN, index("0")),
+            (INDEX, index(kept.as_str())),
             ("sort", vec![("access_path", "sort")]),
             (ELASTIC, smooth("elastic")),
             (
@@ -130,20 +134,7 @@ impl Run<'_> {
             figure.set("pages_ratio", pages as f64 / holding.max(1) as f64);
             figures.points.push(figure);
         }
-        let pages = figures.figure(ELASTIC, "pages_ratio");
-        figures.at_most(
-            "elastic reads at most 1.2 times the pages that hold results",
-            pages,
-            1.2,
-        );
-        let best = ["full", "index", "sort"].map(|path| figures.figure(path, "time_s"));
-        let best = best.into_iter().flatten().reduce(f64::min);
-        let over = figures.figure(ELASTIC, "time_s").zip(best);
-        figures.at_most(
-            "elastic takes at most 1.2 times as long as the best of full, index and sort scan",
-            over.map(|(time, best)| time / best),
-            1.2,
-        );
+        skewed(&mut figures);
         Ok(figures)
     }
 
@@ -209,6 +200,8 @@ impl Run<'_> {
             }
             if let Some(percent) = cap {
                 let part = peak as f64 / bytes(*percent).max(1) as f64;
+                // A cache that reports no bytes was not measured.
+                let part = if peak > 0 { part } else { f64::INFINITY };
                 over = Some(part.max(over.unwrap_or(0.0)));
             }
             figures.points.push(figure);
@@ -351,6 +344,28 @@ impl Run<'_> {
     }
 }
 
+/// The claims of Figure 20.
+fn skewed(figures: &mut Figures) {
+    // A scan that reads fewer pages than hold results did not use the index: its pages were
+    // not counted.
+    let pages = figures.figure(ELASTIC, "pages_ratio");
+    let pages = pages.filter(|ratio| *ratio >= 1.0);
+    figures.at_most(
+        "elastic reads at most 1.2 times the pages that hold results",
+        pages,
+        1.2,
+    );
+    let others = ["full", INDEX_PLAIN, INDEX, "sort"];
+    let best = others.map(|path| figures.figure(path, "time_s"));
+    let best = best.into_iter().flatten().reduce(f64::min);
+    let over = figures.figure(ELASTIC, "time_s").zip(best);
+    figures.at_most(
+        "elastic takes at most 1.2 times as long as the best of full, index and sort scan",
+        over.map(|(time, best)| time / best),
+        1.2,
+    );
+}
+
 /// The model's cost of a smooth scan that knows the prices of pages. Where results are too rare
 /// for reading the pages between them to pay off, the scan stays in mode 1 and fetches each page
 /// that holds results; otherwise it is in mode 2 for all pages (eq. 16 to 27).
@@ -477,7 +492,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn every_experiment_shows_its_figures() {
         for (experiment, points, claims) in [
-            (Experiment::Skew, 6, 2),
+            (Experiment::Skew, 7, 2),
             (Experiment::Cache, 8, 3),
             (Experiment::Cliff, 21, 2),
             (Experiment::Together, 4, 2),

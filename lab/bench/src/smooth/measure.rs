@@ -216,11 +216,12 @@ impl Bench {
         }
     }
 
-    /// Makes an index if it is missing, with all the memory and no limit on the device.
-    pub(crate) async fn make_index(&self, table: &str, column: &str) -> Result<()> {
+    /// Makes an index of this name if it is missing, with all the memory and no limit on the
+    /// device.
+    pub(crate) async fn make_index(&self, name: &str, table: &str, column: &str) -> Result<()> {
         let session = self.open(EngineConfig::default()).await?;
         let failed = |error| BenchError::engine(format!("making the index on {column}"), error);
-        let sql = format!("CREATE INDEX IF NOT EXISTS bench_{column} ON {table} ({column})");
+        let sql = format!("CREATE INDEX IF NOT EXISTS {name} ON {table} ({column})");
         let said = session.sql(&sql).await.map_err(failed)?;
         let said: Result<Vec<_>, _> = said.try_collect().await;
         said.map_err(|error| failed(error.into()))?;
@@ -230,7 +231,7 @@ impl Bench {
     /// Makes the index on the micro-benchmark's key, as a phase of its own.
     pub(crate) async fn index(&self, on_progress: &OnProgress) -> Result<()> {
         on_progress(Progress::begun("index", 1));
-        self.make_index(TABLE, "c2").await?;
+        self.make_index(INDEX_NAME, TABLE, "c2").await?;
         on_progress(Progress::Advanced);
         Ok(())
     }
@@ -320,6 +321,9 @@ impl Bench {
 
 /// The micro-benchmark's table in SQL.
 pub(crate) const TABLE: &str = "t";
+
+/// The name of the index on its key.
+pub(crate) const INDEX_NAME: &str = "bench_c2";
 
 /// All columns of the rows below a bound.
 pub(crate) fn select(bound: u32, order_by: bool) -> String {

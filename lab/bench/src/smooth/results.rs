@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::paths::PATHS;
 use super::picture::Picture;
 
 /// One run: every selectivity by every access path.
@@ -48,7 +49,7 @@ pub struct Point {
     pub selectivity: f64,
     /// Whether the query has ORDER BY the key.
     pub order_by: bool,
-    /// `full`, `index`, `sort`, `switch` or `smooth`.
+    /// As in [`PATHS`].
     pub path: String,
     /// From the query's text to its last row: the median of the repeats. None if it was given up or
     /// failed.
@@ -86,9 +87,6 @@ pub struct Machine {
     /// The operating system.
     pub os: String,
 }
-
-/// The access paths, in the paper's order.
-pub const PATHS: [&str; 5] = ["full", "index", "sort", "switch", "smooth"];
 
 impl SmoothResults {
     /// The point of a query by a path, if it was measured.

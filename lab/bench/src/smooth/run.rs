@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::checksum::{Checksum, expected};
 use super::data::{Spec, Table, bound};
 use super::measure::{Bench, Case, DeviceKind, Expected, Median, select};
+use super::paths;
 use super::results::{Machine, Point, SmoothResults};
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
@@ -18,7 +19,7 @@ pub struct SmoothOptions {
     pub spec: Spec,
     /// Shares of the table's rows, in percent.
     pub selectivities: Vec<f64>,
-    /// Access paths, as `coscan.access_path` names them.
+    /// Access paths, as in [`super::paths::PATHS`].
     pub paths: Vec<String>,
     /// Whether queries have ORDER BY the key: one of the two, or both one after the other.
     pub order_by: Vec<bool>,
@@ -57,7 +58,7 @@ pub async fn run(
         let case = |path: &String| Case {
             label: format!("the path {path}"),
             sql: select(bound(selectivity), order_by),
-            settings: vec![("access_path", path.clone())],
+            settings: paths::settings(path, options.memory_bytes),
             memory_bytes: options.memory_bytes,
             answer: Expected::Rows {
                 checksum,

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::paths::{INDEX, INDEX_PLAIN};
 use super::results::{Point, SmoothResults};
 use super::verdict::verdicts;
 use crate::table::{columns, factor};
@@ -22,6 +23,8 @@ pub fn render(results: &SmoothResults) -> String {
         let mut header = vec![title.to_owned()];
         header.extend(paths.iter().map(|path| (*path).to_owned()));
         header.push("smooth / best".to_owned());
+        let rivals = [INDEX_PLAIN, INDEX].iter().all(|path| paths.contains(path));
+        header.extend(rivals.then(|| format!("{INDEX_PLAIN} / {INDEX}")));
         let mut rows = vec![header];
         for selectivity in selectivities {
             let mut row = vec![format!("{selectivity} %")];
@@ -30,6 +33,8 @@ pub fn render(results: &SmoothResults) -> String {
                 point.map_or_else(nothing, |point| time(point, results.limit_s))
             }));
             row.push(ratio(results, order_by, selectivity).unwrap_or_else(nothing));
+            let weakness = || weakness(results, order_by, selectivity).unwrap_or_else(nothing);
+            row.extend(rivals.then(weakness));
             rows.push(row);
         }
         text.push('\n');
@@ -76,6 +81,13 @@ pub(crate) fn ratio(results: &SmoothResults, order_by: bool, selectivity: f64) -
     let (_, best) = results.best(order_by, selectivity)?;
     let smooth = results.point(order_by, selectivity, "smooth")?.time_s?;
     Some(factor(smooth / best))
+}
+
+/// The plain index scan's time over the other's: what a gain over the plain one owes to its
+/// weakness.
+fn weakness(results: &SmoothResults, order_by: bool, selectivity: f64) -> Option<String> {
+    let time = |path| results.point(order_by, selectivity, path)?.time_s;
+    Some(factor(time(INDEX_PLAIN)? / time(INDEX)?))
 }
 
 fn nothing() -> String {
@@ -134,5 +146,33 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("ORDER BY"), "{text}");
+        assert!(!text.contains("index-plain"), "{text}");
+    }
+
+    #[test]
+    fn both_index_scans_are_compared_where_both_ran() {
+        let point = |selectivity, path: &str, time_s| Point {
+            selectivity,
+            path: path.to_owned(),
+            time_s,
+            limit: time_s.is_none(),
+            ..Point::default()
+        };
+        let results = SmoothResults {
+            points: vec![
+                point(0.1, "index-plain", Some(9.0)),
+                point(0.1, "index", Some(3.0)),
+                point(1.0, "index-plain", None),
+                point(1.0, "index", Some(5.0)),
+            ],
+            ..SmoothResults::default()
+        };
+        let text = render(&results);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[2].ends_with("index-plain / index"), "{text}");
+        assert!(
+            lines[3].ends_with("3.00") && lines[4].ends_with("–"),
+            "{text}"
+        );
     }
 }

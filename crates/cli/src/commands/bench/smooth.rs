@@ -9,8 +9,9 @@ use coscan_bench::smooth::data::{Keys, Spec, Table};
 use coscan_bench::smooth::experiment_run::ExperimentOptions;
 use coscan_bench::smooth::experiments::Experiment;
 use coscan_bench::smooth::figures::Figures;
+use coscan_bench::smooth::paths::PATHS;
 use coscan_bench::smooth::picture::{PictureOptions, picture};
-use coscan_bench::smooth::results::{PATHS, SmoothResults};
+use coscan_bench::smooth::results::SmoothResults;
 use coscan_bench::smooth::run::{self, SmoothOptions};
 use coscan_bench::smooth::tpch::TpchOptions;
 use coscan_bench::smooth::{self, DeviceKind, table};
@@ -38,13 +39,13 @@ pub(crate) struct Options {
     /// The seed of the table's values.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// TPC-H's scale factor, for `--experiment tpch`.
+    /// TPC-H's scale factor, for `--experiment tpch` and `rival`.
     #[arg(long, value_name = "N", default_value_t = 10.0, value_parser = bench::scale)]
     scale: f64,
     /// Selectivities of the queries, in percent of the rows.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = SELECTIVITIES, value_parser = percent)]
     selectivities: Vec<f64>,
-    /// Access paths: full, index, sort, switch, smooth.
+    /// Access paths: full, index-plain, index (which keeps decoded pages), sort, switch, smooth.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = PATHS, value_parser = PATHS)]
     paths: Vec<String>,
     /// Whether queries order their rows by the indexed column.
@@ -106,6 +107,8 @@ enum What {
     Together,
     /// TPC-H's Q1, Q4, Q6, Q7 and Q14 with indexes, by full, index and smooth scan.
     Tpch,
+    /// Few rows of TPC-H's lineitem in large pages: both index scans beside full and smooth scan.
+    Rival,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -135,7 +138,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         What::Cliff => Experiment::Cliff,
         What::Model => Experiment::Model,
         What::Together => Experiment::Together,
-        What::Tpch => return tpch_queries(options),
+        What::Tpch | What::Rival => return tpch_queries(options),
     };
     let on = ExperimentOptions {
         spec: spec(options),
@@ -160,8 +163,13 @@ fn tpch_queries(options: &Options) -> Result<(), Failure> {
         limit: options.limit,
     };
     let root = root(options);
-    let figures =
-        crate::block_on(async { Ok(smooth::tpch::run(&on, &root, progress::phases()).await?) })?;
+    let figures = crate::block_on(async {
+        let phases = progress::phases();
+        Ok(match options.experiment {
+            What::Rival => smooth::rival::run(&on, &root, phases).await?,
+            _ => smooth::tpch::run(&on, &root, phases).await?,
+        })
+    })?;
     show(options, &figures)
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::entries::Next;
-use super::{Job, Phase, Probe};
+use super::{Job, Phase, Probe, ReadAhead};
 use crate::smooth::PageLayout;
 
 /// Rows to be fetched that are in no job, by page.
@@ -36,7 +36,7 @@ impl<L: PageLayout> Probe<L> {
         else {
             return None;
         };
-        while *left > 0 && gathered.rows < self.options.read_ahead.pages_apart() {
+        while *left > 0 && !gathered.is_full(&self.options.read_ahead) {
             match self.entries.next() {
                 Next::Row(position) => {
                     if let Some(page) = self.layout.page_of(position) {
@@ -76,6 +76,11 @@ impl<L: PageLayout> Probe<L> {
 }
 
 impl Gathered {
+    /// Whether a job has enough of these rows.
+    fn is_full(&self, read_ahead: &ReadAhead) -> bool {
+        self.rows >= read_ahead.rows() || self.pages.len() >= read_ahead.pages_apart()
+    }
+
     fn add(&mut self, page: u32, position: u64) {
         self.pages.entry(page).or_default().push(position);
         self.rows += 1;

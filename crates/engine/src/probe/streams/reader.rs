@@ -5,7 +5,8 @@
 //! if there is one.
 //! Cancel safety: dropping the reader drops its reads, its chunk and its share of the scan.
 //! Bounds: the core limits the reads under way (`smooth/probe/read_ahead.rs`); they lapse if the
-//! stream is not polled (`lapsing.rs`).
+//! stream is not polled (`lapsing.rs`). Pages from which single rows are taken are shared by the
+//! streams (`../single_rows/`).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -20,6 +21,7 @@ use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::Time;
 use futures::StreamExt;
+use futures::future::try_join_all;
 use futures::stream::FuturesUnordered;
 
 use super::lapsing::Lapsing;
@@ -28,7 +30,8 @@ use crate::probe::execution::{Open, SmoothExecution};
 use crate::probe::fetched_rows::others;
 use crate::probe::probing::Work;
 use crate::probe::rows::{PieceColumns, ReadPages, pages_selected, select};
-use crate::read::pipeline::Pipeline;
+use crate::probe::single_rows::{DecodedPage, KeptPages, PickedRows};
+use crate::read::pipeline::{Pipeline, Selection};
 use crate::read::scan::{LeaseBatch, Positions};
 
 /// The result of one step of a reader.
@@ -89,15 +92,27 @@ enum More {
     No,
 }
 
-/// The pages that a job read.
-struct Done {
-    read: Vec<ReadPages>,
-    /// The regions that were read, as ranges of pages.
-    regions: Vec<Vec<Range<u32>>>,
+/// What a job wants to read.
+#[derive(Clone)]
+struct Wanted {
+    regions: Vec<Vec<PageRun>>,
     /// The job to report to the probe, if it wants a report.
     job: Option<JobId>,
     /// The positions of the wanted rows, ascending; `None` if all rows are wanted.
     positions: Option<Vec<u64>>,
+}
+
+/// What a job read.
+#[derive(Default)]
+struct Done {
+    read: Vec<ReadPages>,
+    /// The regions that were read, as ranges of pages.
+    regions: Vec<Vec<Range<u32>>>,
+    /// As in [`Wanted`].
+    job: Option<JobId>,
+    positions: Option<Vec<u64>>,
+    /// Rows that came out of decoded pages.
+    picked: Vec<PickedRows>,
 }
 
 type Reading = Lapsing<Result<Done>>;
@@ -234,6 +249,16 @@ impl Evaluator {
                 found.push(batch);
             }
         }
+        for picked in &done.picked {
+            let (columns, rows) = (&picked.columns, picked.rows);
+            let (batch, selected) = columns
+                .pipeline
+                .rows(columns, rows, Selection::All, schema, &self.computing)
+                .await?;
+            let first = picked.is_first_result(&selected);
+            metrics.pages_with_results.add(usize::from(first));
+            found.push(batch);
+        }
         let with_results = results.values().filter(|found| **found).count();
         metrics.pages_with_results.add(with_results);
         let resources = &self.execution.plan.covered.resources;
@@ -299,7 +324,7 @@ impl Evaluator {
 
 /// Starts reads until enough are under way.
 async fn begin_reads(
-    execution: &SmoothExecution,
+    execution: &Arc<SmoothExecution>,
     open: &Arc<Open>,
     reading: &mut FuturesUnordered<Reading>,
 ) -> More {
@@ -314,42 +339,100 @@ async fn begin_reads(
         let timer = execution.metrics.probing.timer();
         let work = open.next_work(&execution.plan, &execution.metrics).await;
         drop(timer);
-        let (regions, job, positions): (Vec<Vec<PageRun>>, _, _) = match work {
-            Work::Regions(regions, job) => (regions, job, None),
-            Work::Rows(rows) => {
-                let runs = rows.iter().map(|(page, _)| PageRun {
-                    chunk: open.map.page(*page).chunk,
-                    pages: *page..page + 1,
-                });
-                let runs = vec![runs.collect()];
-                let mut positions: Vec<u64> = rows.into_iter().flat_map(|(_, at)| at).collect();
-                positions.sort_unstable();
-                (runs, None, Some(positions))
+        let read = match work {
+            Work::Regions(regions, job) => {
+                let wanted = Wanted {
+                    regions,
+                    job,
+                    positions: None,
+                };
+                read_pages(execution, open, wanted)
             }
+            Work::Rows(rows) => match &open.kept_pages {
+                Some(kept) => fetch_rows(execution, open, kept, rows),
+                None => read_pages(execution, open, Wanted::rows(open, rows)),
+            },
             Work::Bound => return More::Beyond,
             Work::TakeOver(_) | Work::End => return More::No,
         };
-        execution.metrics.regions.add(regions.len());
-        let (reads, metrics) = (Arc::clone(open), execution.metrics.clone());
-        reading.push(Lapsing::new(&open.running.pool, move || {
-            let (open, metrics) = (Arc::clone(&reads), metrics.clone());
-            let (regions, positions) = (regions.clone(), positions.clone());
-            Box::pin(async move {
-                let pages =
-                    |runs: &Vec<PageRun>| runs.iter().map(|run| run.pages.clone()).collect();
-                let regions_pages = regions.iter().map(pages).collect();
-                let mut runs: Vec<PageRun> = regions.into_iter().flatten().collect();
-                runs.sort_unstable_by_key(|run| run.pages.start);
-                let read = open.read(&runs, &metrics).await?;
-                Ok(Done {
-                    read,
-                    regions: regions_pages,
-                    job,
-                    positions,
-                })
-            })
-        }));
+        reading.push(read);
     }
+}
+
+impl Wanted {
+    /// These rows, by page, out of pages that are read for them alone.
+    fn rows(open: &Open, rows: Vec<(u32, Vec<u64>)>) -> Self {
+        let runs = rows.iter().map(|(page, _)| PageRun {
+            chunk: open.map.page(*page).chunk,
+            pages: *page..page + 1,
+        });
+        let regions = vec![runs.collect()];
+        let mut positions: Vec<u64> = rows.into_iter().flat_map(|(_, at)| at).collect();
+        positions.sort_unstable();
+        Self {
+            regions,
+            job: None,
+            positions: Some(positions),
+        }
+    }
+}
+
+/// Reads the pages of a job.
+fn read_pages(execution: &SmoothExecution, open: &Arc<Open>, wanted: Wanted) -> Reading {
+    execution.metrics.regions.add(wanted.regions.len());
+    let (reads, metrics) = (Arc::clone(open), execution.metrics.clone());
+    Lapsing::new(&open.running.pool, move || {
+        let (open, metrics, wanted) = (Arc::clone(&reads), metrics.clone(), wanted.clone());
+        Box::pin(async move {
+            let pages = |runs: &Vec<PageRun>| runs.iter().map(|run| run.pages.clone()).collect();
+            let regions = wanted.regions.iter().map(pages).collect();
+            let mut runs: Vec<PageRun> = wanted.regions.into_iter().flatten().collect();
+            runs.sort_unstable_by_key(|run| run.pages.start);
+            Ok(Done {
+                read: open.read(&runs, &metrics).await?,
+                regions,
+                job: wanted.job,
+                positions: wanted.positions,
+                picked: Vec::new(),
+            })
+        })
+    })
+}
+
+/// Takes rows, by page, out of pages that are read and decoded once while they are kept.
+fn fetch_rows(
+    execution: &Arc<SmoothExecution>,
+    open: &Arc<Open>,
+    kept: &Arc<KeptPages<DecodedPage>>,
+    rows: Vec<(u32, Vec<u64>)>,
+) -> Reading {
+    execution.metrics.regions.add(1);
+    let (theirs, reads, kept) = (Arc::clone(execution), Arc::clone(open), Arc::clone(kept));
+    Lapsing::new(&open.running.pool, move || {
+        let picked: Vec<_> = rows
+            .iter()
+            .map(|(number, positions)| {
+                let (execution, open) = (Arc::clone(&theirs), Arc::clone(&reads));
+                let (number, positions) = (*number, positions.clone());
+                let page = kept.page(number, || {
+                    Box::pin(async move {
+                        let page = open.decoded_page(number, &execution.metrics).await?;
+                        let read = u64::from(page.is_some());
+                        execution.plan.covered.resources.add_pages_read(read);
+                        Ok(page)
+                    })
+                });
+                async move { page.await?.map(|page| page.pick(&positions)).transpose() }
+            })
+            .collect();
+        Box::pin(async move {
+            let picked = try_join_all(picked).await?;
+            Ok(Done {
+                picked: picked.into_iter().flatten().collect(),
+                ..Done::default()
+            })
+        })
+    })
 }
 
 /// What each region contained. Pages that statistics ruled out are counted separately: they cost

@@ -21,14 +21,14 @@ struct World {
 
 #[derive(Clone, Debug)]
 struct Query {
-    settings: [(&'static str, &'static str); 9],
+    settings: [(&'static str, &'static str); 10],
     condition: String,
     columns: &'static str,
     order: &'static str,
     limit: &'static str,
 }
 
-fn settings() -> impl Strategy<Value = [(&'static str, &'static str); 9]> {
+fn settings() -> impl Strategy<Value = [(&'static str, &'static str); 10]> {
     let one = |name: &'static str, values: &'static [&'static str]| {
         select(values).prop_map(move |value| (name, value))
     };
@@ -47,9 +47,10 @@ fn settings() -> impl Strategy<Value = [(&'static str, &'static str); 9]> {
         one("smooth_sla", &["1ms", "50ms"]),
         one("smooth_region_max", &["16MiB", "16KiB", "1KiB"]),
         one("smooth_cache", &["unlimited", "200KiB"]),
+        one("index_cache", &["64MiB", "20KiB", "0"]),
     );
     (of_scans, of_smooth_scans)
-        .prop_map(|((a, b, c), (d, e, f, g, h, i))| [a, b, c, d, e, f, g, h, i])
+        .prop_map(|((a, b, c), (d, e, f, g, h, i, j))| [a, b, c, d, e, f, g, h, i, j])
 }
 
 fn condition() -> impl Strategy<Value = String> {
