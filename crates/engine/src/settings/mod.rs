@@ -104,8 +104,8 @@ const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
 /// chunk.
 const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 
-/// Some 15 pages of all columns of TPC-H's lineitem, or hundreds of a few columns.
-const INDEX_CACHE_DEFAULT: u64 = 64 << 20;
+/// None: a smooth scan needs them only before its trigger, and nobody can ask for kept pages back.
+const INDEX_CACHE_DEFAULT: u64 = 0;
 
 /// The part of the memory budget that decoded pages of one scan may take, as a divisor: the pages
 /// that it reads ahead may take an eighth as well, and other operators need the rest.

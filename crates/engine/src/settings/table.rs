@@ -402,7 +402,7 @@ pub const SETTINGS: &[Setting] = &[
     Setting {
         name: "index_cache",
         values: Values::Kind("a size; 0 is none"),
-        default: "64MiB",
+        default: "0",
         applies_to: "scans that fetch rows one by one: the access paths index and switch, and smooth scans before their trigger",
         help: "Bytes of decoded pages that a scan keeps while it fetches rows one by one, so that rows of a page that the index names shortly after each other cost one read; at most a quarter of coscan.memory. 0: each page is read for its rows alone, and only these are decoded",
         set: |settings, value| {

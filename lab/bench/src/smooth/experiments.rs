@@ -314,7 +314,8 @@ impl Run<'_> {
         }
         let medians = self.measure(&cases).await?;
         let mut figures = self.figures(&["time_s", "max_s", "model_s", "error_ratio"]);
-        let mut worst = [(0.0_f64, String::new()), (0.0, String::new())];
+        // `None` where a query has no time.
+        let mut worst = [Some((0.0, String::new())), Some((0.0, String::new()))];
         for (at, (case, median)) in cases.iter().zip(&medians).enumerate() {
             let mut figure = Figure::measured(case.label.clone(), median);
             let share = f64::from(bounds[at / ways.len()]) / f64::from(VALUES);
@@ -323,20 +324,23 @@ impl Run<'_> {
                 _ => smooth_cost(&model, share),
             };
             figure.set("model_s", predicted);
-            if let Some(time) = median.seconds() {
-                let error = (time / predicted - 1.0).abs();
-                figure.set("error_ratio", error);
-                let worst = &mut worst[at % ways.len()];
-                if error > worst.0 {
-                    *worst = (error, case.label.clone());
+            let worst = &mut worst[at % ways.len()];
+            match median.seconds().map(|time| (time / predicted - 1.0).abs()) {
+                None => *worst = None,
+                Some(error) => {
+                    figure.set("error_ratio", error);
+                    if worst.as_ref().is_some_and(|(most, _)| error > *most) {
+                        *worst = Some((error, case.label.clone()));
+                    }
                 }
             }
             figures.points.push(figure);
         }
-        for (way, (error, at)) in ways.iter().zip(worst) {
+        for (way, worst) in ways.iter().zip(worst) {
+            let at = worst.as_ref().map_or("no time", |(_, at)| at.as_str());
             figures.at_most(
                 format!("{way}: the measurement is within 15 % of the model (worst: {at})"),
-                Some(error),
+                worst.as_ref().map(|(error, _)| *error),
                 0.15,
             );
         }

@@ -88,11 +88,12 @@ async fn kept_pages_do_not_change_the_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_pages_are_on_their_way_even_if_each_has_many_rows() {
     let config = EngineConfig {
-        latency: Duration::from_millis(5),
+        latency: Duration::from_millis(50),
         ..config()
     };
     let (_folder, session) = table(true, config).await;
     session.set("coscan.access_path", "index").unwrap();
+    session.set("coscan.index_cache", "64MiB").unwrap();
     let memory = session.engine().memory();
     let mut most = 0;
     let found = tokio::select! {
