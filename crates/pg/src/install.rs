@@ -111,7 +111,7 @@ fn scalar(options: &ConfigOptions) -> impl Iterator<Item = Arc<ScalarUDF>> {
     all.chain([casts::udf(options)]).map(Arc::new)
 }
 
-/// Registers the scalar functions again in a session whose state was built from another's.
+/// Registers the functions again in a session whose state was built from another's.
 ///
 /// Such a state lists functions in no particular order, and DataFusion's functions take back names
 /// that they also have as an alias.
@@ -120,6 +120,9 @@ pub fn reinstall(session: &SessionContext) {
     if config.get_extension::<Installed>().is_some() {
         for function in scalar(config.options()) {
             session.register_udf(function.as_ref().clone());
+        }
+        for function in numbers::regressions() {
+            session.register_udaf(function.as_ref().clone());
         }
     }
 }

@@ -98,11 +98,11 @@ impl RelationPlanner for Relations {
         if let Some(alias) = &alias {
             let name = alias.name.value.as_str();
             if name == FIRST_TERM {
-                let plan = open_undeclared(context.plan(derived(*subquery))?)?;
+                let plan = open_undeclared(marked(context.plan(derived(*subquery))?)?)?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
             if let Some(name) = name.strip_prefix(LATER_TERM) {
-                let plan = context.plan(derived(*subquery))?;
+                let plan = marked(context.plan(derived(*subquery))?)?;
                 check_later(name, &plan)?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }

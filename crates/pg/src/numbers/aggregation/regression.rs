@@ -262,7 +262,8 @@ impl Sums {
 
 /// The rows in which both arguments are set: the row's number, `y` and `x`.
 fn pairs(values: &[ArrayRef]) -> Result<impl Iterator<Item = (usize, f64, f64)> + '_> {
-    let [y, x] = values else {
+    // Keys of an ORDER BY follow.
+    let [y, x, ..] = values else {
         return internal_err!("a regression takes two values");
     };
     let y = y.as_primitive::<Float64Type>().iter();

@@ -3,7 +3,7 @@
 //! | function | DataFusion 55.2 | here |
 //! |---|---|---|
 //! | `bit_xor(DISTINCT x)` in groups | repeated values count repeatedly | each value counts once |
-//! | `regr_count(y, x)` | an unsigned integer, which PostgreSQL lacks | `bigint` |
+//! | `regr_count(y, x)` | unsigned, and DISTINCT is ignored | `bigint`; no DISTINCT |
 //!
 //! Delete this file once DataFusion's `bit_xor` does not use its group accumulator for DISTINCT,
 //! and its counts are signed.
@@ -19,6 +19,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature,
 };
 use datafusion::scalar::ScalarValue;
+
+use crate::error::PgError;
 
 pub(in crate::numbers) fn functions() -> Vec<AggregateUDF> {
     let wrapped = |inner, signed| AggregateUDF::new_from_impl(Wrapped { inner, signed });
@@ -56,6 +58,10 @@ impl AggregateUDFImpl for Wrapped {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if self.signed && args.is_distinct {
+            let message = format!("{}(DISTINCT …) is not supported", self.name());
+            return Err(PgError::unsupported(message).into());
+        }
         let inner = self.inner.accumulator(args)?;
         if self.signed {
             return Ok(Box::new(Signed(inner)));
