@@ -26,6 +26,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::CAST;
 use crate::functions::json::PAIR;
+use crate::functions::some_value;
 use crate::operators::chains::INTEGERS;
 
 /// See the file's header.
@@ -190,7 +191,7 @@ fn called(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let value = std::mem::replace(arg, lit(true));
             let mut case = when(filter.as_ref().clone(), value);
             // What cannot be NULL stays so: the type of an array of it says that.
-            *arg = match ScalarValue::new_default(&held) {
+            *arg = match some_value(&held) {
                 Ok(other) if !is_nullable => case.otherwise(Expr::Literal(other, None))?,
                 _ => case.end()?,
             };

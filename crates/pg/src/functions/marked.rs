@@ -8,7 +8,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, ListArray, new_empty_array};
+use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
@@ -97,6 +98,28 @@ pub(crate) fn first_value(array: &ArrayRef) -> Result<ScalarValue> {
             Ok(ScalarValue::List(Arc::new(first)))
         }
         _ => ScalarValue::try_from_array(array, 0),
+    }
+}
+
+/// A value of exactly this type that is not NULL: zero, an empty text, an empty array.
+///
+/// (`ScalarValue::new_default` gives the elements of a list a field without metadata. Arrow would
+/// not select between such a list and one of the type.)
+///
+/// # Errors
+/// There is no such value, or DataFusion's is of another type.
+pub(crate) fn some_value(held: &DataType) -> Result<ScalarValue> {
+    let value = match held {
+        DataType::List(element) => {
+            let (element, values) = (Arc::clone(element), new_empty_array(element.data_type()));
+            let one = OffsetBuffer::new_zeroed(1);
+            ScalarValue::List(Arc::new(ListArray::try_new(element, one, values, None)?))
+        }
+        held => ScalarValue::new_default(held)?,
+    };
+    match value.data_type() == *held {
+        true => Ok(value),
+        false => internal_err!("a value of type {} instead of {held}", value.data_type()),
     }
 }
 

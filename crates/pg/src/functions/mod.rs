@@ -22,7 +22,7 @@ pub(crate) use as_it_is::as_it_is;
 pub(crate) use fail::FAIL;
 pub(crate) use fields_null::{FIELDS_NULL, fields_null};
 pub(crate) use joined_texts::joined_texts;
-pub(crate) use marked::{MARKED, first_value, mark_of, marked_like};
+pub(crate) use marked::{MARKED, first_value, mark_of, marked_like, some_value};
 pub(crate) use named_row::named_row;
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 

@@ -5,7 +5,8 @@
 //! so the rows would be texts: `json_agg` would quote them. The node above marks them.
 //!
 //! A relation is marked when it is planned, because the operators around it are resolved then.
-//! [`MarkedSets`] marks the sets in the select lists of all other queries.
+//! [`MarkedSets`] marks the sets in the select lists of all other queries. [`marked_sets`] does so
+//! for a view or a new table, whose columns are taken from a plan that is not analyzed.
 //! Not here: arrays whose cast is written in the select list (`dialect/expressions/sets/`).
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::functions::{MARKED, mark_of, marked_like};
+use crate::operators::padded::unpadded;
 
 /// See the file's header. It runs before the rules that need types.
 #[derive(Debug, Default)]
@@ -27,18 +29,27 @@ pub(crate) struct MarkedSets;
 
 impl AnalyzerRule for MarkedSets {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(above)?;
-        if !plan.transformed {
-            return Ok(plan.data);
-        }
-        let plan = plan.data;
-        plan.transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
-            .data()
+        marked_sets(plan)
     }
 
     fn name(&self) -> &'static str {
         "marked_sets"
     }
+}
+
+/// Marks the sets in all select lists of a query, its subqueries included.
+///
+/// # Errors
+/// DataFusion's error for an inconsistent plan.
+pub fn marked_sets(query: LogicalPlan) -> Result<LogicalPlan> {
+    let query = query.transform_up_with_subqueries(above)?;
+    if !query.transformed {
+        return Ok(query.data);
+    }
+    let query = query.data;
+    query
+        .transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
+        .data()
 }
 
 /// Marks the sets in the select list of a relation.
@@ -104,12 +115,13 @@ fn above(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// The fields of the elements that need marks, by the names of the columns that have their rows.
+/// The rows of `char(n)[]` have no declared length.
 fn marks(sets: &Unnest) -> HashMap<String, FieldRef> {
     let fields = sets.input.schema().fields();
     let lists = sets.list_type_columns.iter().filter_map(|(at, list)| {
         let element = element(fields.get(*at)?, list.depth)?;
         mark_of(&element)?;
-        Some((list.output_column.name.clone(), element))
+        Some((list.output_column.name.clone(), unpadded(&element)))
     });
     lists.collect()
 }

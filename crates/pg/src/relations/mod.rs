@@ -46,6 +46,7 @@ use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
 pub(crate) use marked_sets::MarkedSets;
 use marked_sets::marked;
+pub use marked_sets::marked_sets;
 pub use mentions::compute_once;
 use merged::with_merged;
 use names::{named, with_outer_names};

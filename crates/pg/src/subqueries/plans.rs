@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 };
 
 use super::references::holds;
+use crate::functions::some_value;
 
 /// Generates names that are unique in the statement.
 #[derive(Default)]
@@ -177,7 +178,7 @@ pub(super) fn same(left: &Column, right: &Column, schema: &DFSchema) -> Result<V
     if !field.is_nullable() {
         return Ok(vec![left.eq(right)]);
     }
-    let Ok(value) = ScalarValue::new_default(field.data_type()) else {
+    let Ok(value) = some_value(field.data_type()) else {
         return Ok(vec![binary_expr(left, Operator::IsNotDistinctFrom, right)]);
     };
     let value = Expr::Literal(value, None);

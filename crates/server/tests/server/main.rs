@@ -16,6 +16,7 @@ mod common;
 mod connections;
 mod drivers;
 mod own_files;
+mod own_sets;
 mod own_tables;
 mod places;
 mod psql;

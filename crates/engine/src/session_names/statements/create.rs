@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use coscan_pg::{PgError, open_undeclared, unknown_as_text};
+use coscan_pg::{PgError, marked_sets, open_undeclared, unknown_as_text};
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::{
     Constraints, SchemaError, TableReference, exec_err, internal_err, not_impl_err, plan_err,
@@ -59,7 +59,7 @@ pub(super) fn create_table(
     let is_of_query = makes_rows(&create);
     let query = match Arc::unwrap_or_clone(create.input) {
         columns @ LogicalPlan::EmptyRelation(_) => columns,
-        query => unknown_as_text(open_undeclared(query)?)?,
+        query => unknown_as_text(open_undeclared(marked_sets(query)?)?)?,
     };
     check_names(&query)?;
     let new = NewTable {

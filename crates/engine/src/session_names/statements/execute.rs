@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use coscan_pg::{Once, PgError, is_volatile, unknown_as_text};
+use coscan_pg::{Once, PgError, is_volatile, marked_sets, unknown_as_text};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{TableReference, exec_err, not_impl_err, plan_err};
 use datafusion::dataframe::DataFrame;
@@ -61,7 +61,8 @@ pub async fn execute(
         LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
             check_size(&create.input)?;
             check_mentions(&create.input)?;
-            create.input = Arc::new(unknown_as_text(Arc::unwrap_or_clone(create.input))?);
+            let query = marked_sets(Arc::unwrap_or_clone(create.input))?;
+            create.input = Arc::new(unknown_as_text(query)?);
             create.temporary &= !is_own;
             let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
             run.reach()?;

@@ -1,0 +1,60 @@
+//! Promised: a table or a view made from a query with `unnest` has PostgreSQL's columns, also of
+//! types that Arrow lacks.
+
+use crate::own_tables::answers;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_and_views_of_sets_have_the_elements_types() {
+    answers(&[
+        ("CREATE TABLE m (c char(2)[], j jsonb[], uu uuid[])", ""),
+        (
+            "INSERT INTO m VALUES ('{a}', '{1}', '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}'), \
+             (NULL, NULL, NULL)",
+            "",
+        ),
+        (
+            "CREATE TABLE a AS SELECT unnest(c) c, unnest(j) j, unnest(uu) uu FROM m",
+            "",
+        ),
+        (
+            "SELECT pg_typeof(c), pg_typeof(j), pg_typeof(uu), c || '|' FROM a",
+            "character | jsonb | uuid | a|",
+        ),
+        // The elements of char(2)[] have no declared length.
+        ("INSERT INTO a (c) VALUES ('abc')", ""),
+        ("SELECT count(*) FROM a WHERE c = 'abc '", "1"),
+        (
+            "CREATE TEMP TABLE b AS SELECT DISTINCT unnest(uu) u FROM m ORDER BY u LIMIT 1",
+            "",
+        ),
+        ("SELECT pg_typeof(u) FROM b", "uuid"),
+        ("SELECT unnest(j) j INTO d FROM m", ""),
+        ("SELECT pg_typeof(j) FROM d", "jsonb"),
+        (
+            "CREATE TABLE e AS SELECT unnest(array_agg(uu)) u, \
+             (SELECT unnest(j) FROM m LIMIT 1) j FROM a WHERE uu IS NOT NULL",
+            "",
+        ),
+        ("SELECT pg_typeof(u), pg_typeof(j) FROM e", "uuid | jsonb"),
+        (
+            "CREATE VIEW v AS SELECT unnest(c) c, unnest(j) j, unnest(uu) uu FROM m",
+            "",
+        ),
+        (
+            "SELECT pg_typeof(c), pg_typeof(j), pg_typeof(uu), c = 'a  ' FROM v",
+            "character | jsonb | uuid | t",
+        ),
+        ("CREATE TABLE f AS SELECT * FROM v", ""),
+        (
+            "SELECT pg_typeof(c), pg_typeof(j), pg_typeof(uu), c = 'a  ' FROM f",
+            "character | jsonb | uuid | t",
+        ),
+        ("CREATE TABLE g (LIKE v)", ""),
+        ("INSERT INTO g SELECT * FROM v", ""),
+        (
+            "SELECT pg_typeof(c), pg_typeof(j), pg_typeof(uu) FROM g",
+            "character | jsonb | uuid",
+        ),
+    ])
+    .await;
+}
