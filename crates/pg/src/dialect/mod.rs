@@ -16,6 +16,7 @@
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
 //! | `relations` | VALUES, UNION and its siblings, WITH RECURSIVE | subqueries in FROM |
+//! | `siblings` | `t, unnest(a)` | the same, with the names to the left of a function |
 //!
 //! `lexical/` changes tokens before they are parsed; `parameters` finds `$1`; `ast` and `own_exprs`
 //! make expressions for the passes.
@@ -31,6 +32,7 @@ mod own_exprs;
 mod parameters;
 mod queries;
 mod relations;
+mod siblings;
 mod spelling;
 mod stored;
 
@@ -98,6 +100,7 @@ pub fn rewrite(statement: &mut Statement) {
     }
     expressions::literals::rewrite(statement);
     relations::rewrite(statement);
+    siblings::rewrite(statement);
     mark_mentions(statement);
 }
 

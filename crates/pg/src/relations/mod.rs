@@ -14,14 +14,15 @@
 //! finds declared columns, and `unknown.rs` untyped ones. Other relations depend on the columns of
 //! tables, which are not known from the syntax: those whose rows are used as values
 //! (`whole_rows.rs`), joins with USING and NATURAL (`merged.rs`), those that unnest arrays
-//! (`marked_sets.rs`), and those whose columns are renamed (`names.rs`). For mentions of queries in
-//! WITH see `mentions.rs`.
+//! (`marked_sets.rs`), those whose columns are renamed (`names.rs`), and functions of columns
+//! (`nearest.rs`). For mentions of queries in WITH see `mentions.rs`.
 
 mod declared;
 mod marked_sets;
 mod mentions;
 mod merged;
 mod names;
+mod nearest;
 mod recursion;
 mod sets;
 mod unknown;
@@ -89,13 +90,14 @@ impl RelationPlanner for Relations {
         }
         let TableFactor::Derived {
             lateral,
-            subquery,
+            mut subquery,
             alias,
             sample: None,
         } = relation
         else {
             return named(relation, context);
         };
+        nearest::resolve(&mut subquery, context);
         if let Some(alias) = &alias {
             let name = alias.name.value.as_str();
             if name == FIRST_TERM {

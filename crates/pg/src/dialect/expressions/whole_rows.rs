@@ -14,6 +14,9 @@
 //! `relations/whole_rows.rs` adds a column to the relation, its row, and takes the operator's left
 //! side if that is a column, otherwise its right side. In the rows that an outer join adds, that
 //! column is NULL, as in PostgreSQL.
+//!
+//! WR1: a relation in FROM sees only the rows of relations to its left. So the query that adds a
+//! row to a relation gets no row itself, and the pass ends.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -21,8 +24,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, ObjectName, OrderBy, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, VisitMut,
-    VisitorMut,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
+    VisitMut, VisitorMut,
 };
 
 use crate::functions::FIELDS_NULL;
@@ -44,15 +47,32 @@ pub(crate) fn row_column(relation: &str) -> String {
 }
 
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Queries);
+    let _ = statement.visit(&mut Queries::default());
 }
 
-struct Queries;
+#[derive(Default)]
+struct Queries {
+    /// Whether the next query is one that [`with_row`] made (WR1).
+    adds_row: bool,
+}
 
 impl VisitorMut for Queries {
     type Break = ();
 
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        self.adds_row = match factor {
+            TableFactor::Derived { alias, .. } => alias
+                .as_ref()
+                .is_some_and(|alias| alias.name.value.starts_with(ROWS_OF)),
+            _ => false,
+        };
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if std::mem::take(&mut self.adds_row) {
+            return ControlFlow::Continue(());
+        }
         let order_by = query.order_by.as_mut();
         match query.body.as_mut() {
             SetExpr::Select(select) => in_select(select, order_by),
@@ -79,6 +99,8 @@ fn in_select(select: &mut Select, order_by: Option<&mut OrderBy>) {
         used: HashSet::new(),
         queries: vec![],
         apart: 0,
+        factors: 0,
+        passed: HashSet::new(),
     };
     let _ = select.visit(&mut whole);
     if let Some(order_by) = order_by {
@@ -104,6 +126,43 @@ fn relations(select: &Select) -> HashSet<String> {
         std::iter::once(&item.relation).chain(item.joins.iter().map(|join| &join.relation))
     });
     factors.filter_map(relation).collect()
+}
+
+/// The names that mean something in a query with this FROM, and hide a relation around it.
+fn hiding(select: &Select) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let mut items: Vec<&TableWithJoins> = select.from.iter().collect();
+    while let Some(item) = items.pop() {
+        let joined = item.joins.iter().map(|join| &join.relation);
+        for factor in std::iter::once(&item.relation).chain(joined) {
+            match own_alias(factor) {
+                Some(alias) => {
+                    names.insert(folded(&alias.name));
+                    names.extend(alias.columns.iter().map(|column| folded(&column.name)));
+                }
+                None => names.extend(relation(factor)),
+            }
+            if let TableFactor::NestedJoin {
+                table_with_joins,
+                alias: None,
+            } = factor
+            {
+                items.push(table_with_joins);
+            }
+        }
+    }
+    names
+}
+
+fn own_alias(factor: &TableFactor) -> Option<&TableAlias> {
+    match factor {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
 }
 
 /// The name of a relation; `None` if it has none, or is a function, whose name refers to a column.
@@ -194,10 +253,14 @@ fn without_rows(item: &mut SelectItem, used: &HashSet<String>) {
 struct Whole {
     relations: HashSet<String>,
     used: HashSet<String>,
-    /// The relations of the subqueries around the expression, which hide those of this query.
+    /// The names of the subqueries around the expression, which hide relations of this query.
     queries: Vec<HashSet<String>>,
     /// The number of relations in FROM around the expression that do not see their siblings.
     apart: usize,
+    /// The number of relations in FROM around the expression.
+    factors: usize,
+    /// The relations of FROM to the left of the relation that is visited.
+    passed: HashSet<String>,
 }
 
 impl Whole {
@@ -205,7 +268,8 @@ impl Whole {
     fn row(&mut self, name: &Ident) -> Option<Expr> {
         let relation = folded(name);
         let is_hidden = self.queries.iter().any(|query| query.contains(&relation));
-        if self.apart > 0 || is_hidden || !self.relations.contains(&relation) {
+        let is_later = self.factors > 0 && !self.passed.contains(&relation);
+        if self.apart > 0 || is_hidden || is_later || !self.relations.contains(&relation) {
             return None;
         }
         let column = Ident::with_quote('"', row_column(&relation));
@@ -229,7 +293,7 @@ impl VisitorMut for Whole {
         let mut names = HashSet::new();
         each_branch(&mut query.body, &mut |branch| {
             if let SetExpr::Select(select) = branch {
-                names.extend(relations(select));
+                names.extend(hiding(select));
             }
         });
         self.queries.push(names);
@@ -243,11 +307,16 @@ impl VisitorMut for Whole {
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         self.apart += usize::from(self.is_apart(factor));
+        self.factors += usize::from(self.queries.is_empty());
         ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         self.apart -= usize::from(self.is_apart(factor));
+        if self.queries.is_empty() {
+            self.factors -= 1;
+            self.passed.extend(relation(factor));
+        }
         ControlFlow::Continue(())
     }
 
