@@ -2,8 +2,8 @@
 //!
 //! A rough estimate, for queries that arrive while memory is short: what the operators hold that
 //! cannot give their memory back while they run. A join holds its build side, by DataFusion's
-//! statistics; one without statistics counts as one that holds a few batches. Sorts spill, and
-//! aggregates emit or spill their groups, so they need what they begin with.
+//! statistics; one without statistics counts [`UNKNOWN_BYTES`]. Sorts spill, and aggregates emit or
+//! spill their groups, so they need what they begin with.
 //! Not here: who waits, and for how long (`coscan_core::memory`).
 
 use arrow::datatypes::{DataType, Schema};
@@ -18,8 +18,11 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 use crate::operators::SharedHashJoinExec;
 
-/// An operator whose statistics say nothing, or that holds a few batches: the most bytes, and the
-/// part of the memory (a divisor), of which several make a query that is small for the core.
+/// A build side whose statistics say nothing.
+const UNKNOWN_BYTES: u64 = 1 << 20;
+
+/// An operator that holds a few batches: the most bytes, and the part of the memory (a divisor), of
+/// which several make a query that is small for the core.
 const BATCHES_MAX: u64 = 1 << 20;
 const BATCHES: u64 = 512;
 
@@ -54,7 +57,7 @@ fn of_all(plan: &dyn ExecutionPlan, batches: u64, statistics: &StatisticsContext
     let own = match holds(plan) {
         Holds::Nothing => 0,
         Holds::Batches => batches,
-        Holds::RowsOf(node) => rows_bytes(node, statistics).unwrap_or(batches),
+        Holds::RowsOf(node) => rows_bytes(node, statistics).unwrap_or(UNKNOWN_BYTES),
     };
     let children = plan.children().into_iter();
     children
