@@ -958,7 +958,8 @@ mod tests {
         memory.join(Arc::downgrade(&(Arc::clone(&pool) as Arc<dyn Lender>)));
         let query = memory.begin_query();
         memory.begin_operator(OPERATOR, query.query(), false);
-        let most = 64_000 / POOL_FLOOR * 7 - 64_000 / 32;
+        let for_small = ledger::config(64_000).for_small;
+        let most = 64_000 / POOL_FLOOR * 7 - 64_000 / 32 - for_small;
         for taken in 0..most - 700 {
             // Arrays change by less than a step, so the pools do not learn of it.
             memory.decoded.store(taken % 700, Ordering::Relaxed);
