@@ -6,7 +6,7 @@
 //! for them (`small.rs`), because large ones cannot have it. A query without a minimum always
 //! passes, and no query waits for its end unless it is older and holds memory.
 //! Bounds: `waiting_max` queries wait. The queue is searched only when there is more room than at
-//! the last search, and only as far as queries may still be passed.
+//! the last search, and only as far as queries may still be passed or small ones have their part.
 //! MEM-I5, MEM-I6.
 
 use super::{Action, Memory, PATIENCE_NS, Query, Room, ScratchId, Waiting};
@@ -104,7 +104,7 @@ impl Memory {
         while let Some(&one) = self.waiting.get(at) {
             let room = self.room_for_queries();
             let begins = one.minimum <= room.of(one.minimum) || at == 0 && self.is_next(one.query);
-            // Nobody ahead could have that memory.
+            // The queries ahead cannot use that memory.
             let is_theirs = room.is_for(one.minimum);
             if begins && (is_theirs || one.minimum <= passes) {
                 self.waiting.remove(at);

@@ -40,8 +40,8 @@
 //! MEM-I7: the reserve is for what needs no memory of a query: connections, COMMIT, ROLLBACK.
 //! MEM-I8: when more than the limit is taken for a second, not counting droppable bytes, queries
 //! end, the youngest first, until less is taken.
-//! MEM-I9: small queries get the part for small ones, whatever else is taken. Nobody else gets any
-//! of it that is asked for.
+//! MEM-I9: small queries get the part for small ones, whatever else is taken. No other request is
+//! granted from it.
 //! Source: none of the papers. [QPipe05 §4.3] and [CoopScans07 §4] choose victims among pages by
 //! what running queries want; here a price makes pages, arrays, results and operators comparable,
 //! as [CaoIrani97 §4] does for documents of different sizes.

@@ -70,7 +70,7 @@ impl Memory {
         self.config.for_small / SMALL
     }
 
-    /// Whether a query that is not small may have this many bytes that are kept for nobody.
+    /// Whether this many bytes are free for a query that is not small.
     #[must_use]
     pub fn has_room(&self, bytes: u64) -> bool {
         bytes <= self.room_for_queries().for_large

@@ -29,7 +29,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 pub(crate) struct QueryMemory {
     budget: Arc<MemoryBudget>,
     query: Admitted,
-    /// What its plan needs at least, in bytes; [`UNKNOWN`] if nobody has estimated it.
+    /// What its plan needs at least, in bytes; [`UNKNOWN`] if it has not been estimated.
     estimate: AtomicU64,
     /// Bytes.
     held: AtomicUsize,

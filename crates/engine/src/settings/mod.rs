@@ -104,7 +104,7 @@ const SMOOTH_SLA_MS_DEFAULT: u64 = 10_000;
 /// chunk.
 const SMOOTH_REGION_MAX_DEFAULT: u64 = 16 << 20;
 
-/// None: a smooth scan needs them only before its trigger, and nobody can ask for kept pages back.
+/// None: a smooth scan needs them only before its trigger, and other queries cannot reclaim them.
 const INDEX_CACHE_DEFAULT: u64 = 0;
 
 /// The part of the memory budget that decoded pages of one scan may take, as a divisor: the pages

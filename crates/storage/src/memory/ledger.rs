@@ -217,7 +217,7 @@ impl Ledger {
         (query, receiver)
     }
 
-    /// Whether queries have less than half of the memory.
+    /// Whether queries have less than half of the memory, and some of it is free.
     pub(super) fn is_free(&self) -> bool {
         let core = &self.state.lock().core;
         core.of_queries() < core.limit() / 2 && core.has_room(core.limit() / ROOM)

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pages_that_nobody_uses_lapse() {
+    async fn unused_pages_lapse() {
         let world = World::new(1_000, 1_000);
         world.fetch_all(&[1, 2]).await;
         let begun = Instant::now();
