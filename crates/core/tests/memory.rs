@@ -13,7 +13,7 @@ use coscan_core::memory::{
 };
 use coscan_core::tasks::QueryId;
 use memory_world::small::{
-    FAILS, SPILLS, Small, admit, end, grant, reclaim, refuse, small_arrives,
+    FAILS, SPILLS, Small, admit, end, grant, reclaim, refuse, refuse_beside_others, small_arrives,
 };
 use memory_world::{Seen, World};
 
@@ -104,10 +104,10 @@ fn what_is_promised_nobody_else_gets() {
     small_arrives(&mut small, 2);
     small.begin(1, FAILS);
     small.begin(2, FAILS);
-    assert_eq!(small.ask(2, 301), [refuse(2, 301, 600)]);
+    assert_eq!(small.ask(2, 301), [refuse_beside_others(2, 301, 600)]);
     assert_eq!(small.ask(2, 300), [grant(2)]);
     assert_eq!(small.ask(1, 600), [grant(1)]);
-    assert_eq!(small.ask(1, 1), [refuse(1, 601, 300)]);
+    assert_eq!(small.ask(1, 1), [refuse_beside_others(1, 601, 300)]);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn what_a_query_gives_back_is_its_own_for_a_moment() {
     small.begin(2, FAILS);
     assert_eq!(small.ask(1, 900), [grant(1)]);
     small.give(1, 800);
-    assert_eq!(small.ask(2, 1), [refuse(2, 1, 900)]);
+    assert_eq!(small.ask(2, 1), [refuse_beside_others(2, 1, 900)]);
     assert_eq!(small.ask(1, 500), [grant(1)]);
     small.tick_after(250);
     assert_eq!(small.ask(2, 300), [grant(2)]);
@@ -215,7 +215,7 @@ fn a_lower_limit_ends_the_youngest_and_gives_the_others_a_second_to_spill() {
     });
     small.end(3);
     assert_eq!(small.tell(lower(300)), [end(2)], "at once");
-    assert_eq!(small.ask(2, 1), [refuse(2, 201, 200)], "it is to end");
+    assert_eq!(small.ask(2, 1), [refuse_beside_others(2, 201, 200)], "it is to end");
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn a_promise_is_kept_for_one_of_two_requests_at_a_time() {
     assert_eq!(small.ask(1, 300), [grant(1)]);
     assert_eq!(
         small.ask(11, 1),
-        [refuse(11, 301, 600)],
+        [refuse_beside_others(11, 301, 600)],
         "600 are promised to 2"
     );
     small.begin(2, FAILS);
@@ -478,7 +478,7 @@ fn a_promise_is_kept_for_one_of_two_requests_at_a_time() {
         query: QueryId(2),
         on_refusal: FAILS,
     });
-    assert_eq!(small.ask(12, 101), [refuse(12, 101, 300)], "100 are left");
+    assert_eq!(small.ask(12, 101), [refuse_beside_others(12, 101, 300)], "100 are left");
 }
 
 #[test]
@@ -806,7 +806,7 @@ fn small_queries_begin_and_grow_beside_large_ones_that_hold_all_the_rest() {
     assert_eq!(small.ask(2, 10), [grant(2)], "it has no promise");
     assert_eq!(
         small.ask(2, 1),
-        [refuse(2, 11, 860)],
+        [refuse_beside_others(2, 11, 860)],
         "it would not be small"
     );
     for query in 6..9 {
@@ -825,7 +825,7 @@ fn a_query_that_was_small_leaves_the_memory_of_small_ones() {
     }
     assert_eq!(small.ask(1, 10), [grant(1)]);
     assert_eq!(small.ask(2, 850), [grant(2)], "30 are left to small ones");
-    assert_eq!(small.ask(1, 1), [refuse(1, 11, 850)], "40 would be left");
+    assert_eq!(small.ask(1, 1), [refuse_beside_others(1, 11, 850)], "40 would be left");
     small.give(2, 1);
     small.tick_after(250);
     small.tick_after(250);
@@ -898,7 +898,7 @@ fn small_queries_have_their_part_whatever_else_is_taken() {
     let (operator, bytes) = (OperatorId(1), 75);
     assert_eq!(small.tell(Event::Took { operator, bytes }), []);
     small.hold(1, Class::Keeps, 20);
-    assert_eq!(small.ask(2, 11), [refuse(2, 11, 935)]);
+    assert_eq!(small.ask(2, 11), [refuse_beside_others(2, 11, 935)]);
     assert_eq!(small.ask(2, 10), [grant(2)]);
     for (query, minimum) in [(3, 10), (4, 10), (5, 5)] {
         assert_eq!(small.arrive(query, minimum), [admit(query)]);

@@ -203,10 +203,15 @@ impl Memory {
         let fixed = query.held - query.spillable;
         self.short |= operator.would_fail();
         let all = self.sums.operators + self.sums.asking + self.sums.aside;
+        let others = all - query.keeps();
+        let more = bytes.saturating_sub(query.aside());
+        let alone = (self.fixed() - others).saturating_add(self.config.for_small);
+        let fits = alone.saturating_add(more) <= self.ceiling();
         self.actions.push_back(Action::Refuse {
             operator: id,
             needed: fixed.saturating_add(bytes),
-            others: all - query.keeps(),
+            others,
+            fits_alone: others > 0 && operator.would_fail() && fits,
         });
     }
 

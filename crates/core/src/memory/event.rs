@@ -195,6 +195,8 @@ pub enum Action {
         needed: u64,
         /// The bytes that other queries have, wait for and are promised or may take back.
         others: u64,
+        /// Whether an operator that fails would have got its bytes without the other queries.
+        fits_alone: bool,
     },
     /// The reader may work on the chunk.
     Open {

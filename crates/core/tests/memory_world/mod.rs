@@ -267,11 +267,13 @@ impl World {
                 operator,
                 needed,
                 others,
+                fits_alone,
             } => {
                 let bytes = self.answered(operator);
                 let query = self.operators[&operator].query;
                 assert_eq!(needed, self.unspillable(query) + bytes);
                 assert_eq!(others, self.of_others(query));
+                assert_eq!(fits_alone, self.fits_alone(operator, bytes));
             }
             Action::Open { scratch } => {
                 self.scratch.get_mut(&scratch).expect("it arrived").1 = true;

@@ -98,6 +98,18 @@ impl World {
         others.map(|(id, _)| self.keeps(id)).sum()
     }
 
+    /// Whether a refused operator that fails would have got its bytes, had its query been the only
+    /// one.
+    pub(super) fn fits_alone(&self, id: OperatorId, bytes: u64) -> bool {
+        let operator = &self.operators[&id];
+        let query = operator.query;
+        let beyond = bytes.saturating_sub(self.aside(query));
+        let others = self.of_others(query);
+        let own = self.fixed() - others + beyond;
+        let fits = own + self.config.for_small <= self.ceiling();
+        others > 0 && operator.would_fail() && fits
+    }
+
     pub(super) fn taken(&self) -> u64 {
         let mut all = self.unaccounted.min(self.config.limit / 2);
         all += self

@@ -118,6 +118,18 @@ pub(crate) fn refuse(id: u64, needed: u64, others: u64) -> Action {
         operator,
         needed,
         others,
+        fits_alone: false,
+    }
+}
+
+/// The operator would have got its bytes, had the others not been there.
+pub(crate) fn refuse_beside_others(id: u64, needed: u64, others: u64) -> Action {
+    let operator = OperatorId(id);
+    Action::Refuse {
+        operator,
+        needed,
+        others,
+        fits_alone: true,
     }
 }
 

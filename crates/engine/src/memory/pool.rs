@@ -36,7 +36,8 @@ pub(crate) struct QueryMemory {
     /// The most bytes that the query would have needed when an operator was refused.
     needed: AtomicU64,
     /// The most bytes that other queries had, waited for and were promised at a refusal, if that
-    /// was enough to matter.
+    /// was enough to matter: without it the operator would have got its bytes, or it is a large
+    /// part (their memory that nobody counts is not known).
     in_the_way: AtomicU64,
     /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
@@ -149,10 +150,11 @@ impl QueryMemory {
         &self,
         reservation: &MemoryReservation,
         bytes: usize,
-        Refused { needed, others }: Refused,
+        refused: Refused,
     ) -> DataFusionError {
+        let Refused { needed, others, .. } = refused;
         let held = self.held.load(Ordering::Relaxed) as u64;
-        if others >= (bytes as u64).max(held / LITTLE_PART) {
+        if refused.fits_alone || others >= (bytes as u64).max(held / LITTLE_PART) {
             self.in_the_way.fetch_max(others, Ordering::Relaxed);
         }
         self.needed.fetch_max(needed, Ordering::Relaxed);
@@ -291,6 +293,26 @@ mod tests {
         second.try_grow(40_000).expect("the first one has ended");
         drop((second, other));
         assert_eq!(budget.operator_bytes(), 0);
+    }
+
+    #[test]
+    fn a_query_that_fits_alone_waits_for_others_that_have_little() {
+        let budget = MemoryBudget::new(80_000);
+        let first = pool(&budget);
+        let little = MemoryConsumer::new("join").register(&first);
+        little.try_grow(10_000).expect("free");
+        let second = QueryMemory::begin(&budget);
+        let late: Arc<dyn MemoryPool> = Arc::clone(&second) as _;
+        let table = MemoryConsumer::new("join").register(&late);
+        table.try_grow(38_000).expect("free");
+        table.try_grow(30_000).expect_err("the first has too much");
+        assert_eq!(second.would_need(), Some(68_000));
+        let third = QueryMemory::begin(&budget);
+        let later: Arc<dyn MemoryPool> = Arc::clone(&third) as _;
+        drop((table, late, second));
+        let table = MemoryConsumer::new("join").register(&later);
+        table.try_grow(79_000).expect_err("more than all");
+        assert_eq!(third.would_need(), None, "the first has little");
     }
 
     #[tokio::test]

@@ -41,6 +41,8 @@ pub struct Refused {
     pub needed: u64,
     /// The bytes that other queries had, waited for and were promised or might take back then.
     pub others: u64,
+    /// Whether an operator that fails would have got its bytes without the other queries.
+    pub fits_alone: bool,
 }
 
 /// The core, and the operators and queries that wait for its answers.
@@ -84,8 +86,13 @@ impl State {
                     operator,
                     needed,
                     others,
+                    fits_alone,
                 } => {
-                    let refused = Refused { needed, others };
+                    let refused = Refused {
+                        needed,
+                        others,
+                        fits_alone,
+                    };
                     self.answers.insert(operator, Err(refused));
                 }
                 Action::Reclaim { holder, bytes } => self.reclaims.push_back((holder, bytes)),
