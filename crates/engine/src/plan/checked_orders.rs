@@ -7,7 +7,7 @@
 //! Not here: which promises are counted on (`needless_orders.rs`: the others are gone by now);
 //! aggregates and joins chunk by chunk, which check what they need themselves (`ordered/`).
 //! Bounds: O(rows), one comparison for each; the last row of a partition is kept.
-//! ORD-I2: a batch leaves the node only if it continues every promised order.
+//! ORDER-I1: a batch leaves the node only if it continues every promised order.
 
 use std::cmp::Ordering;
 use std::fmt;

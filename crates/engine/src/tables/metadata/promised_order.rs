@@ -5,7 +5,7 @@
 //! may prove.
 //! Not here: whether the rows within a row group are sorted; that is checked when they are read
 //! (`plan/checked_orders.rs`).
-//! ORD-I3: an order over several row groups is promised only if bounds prove that no row of one
+//! ORDER-I2: an order over several row groups is promised only if bounds prove that no row of one
 //! belongs before a row of the previous one.
 
 use arrow::datatypes::SchemaRef;
