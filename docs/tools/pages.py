@@ -13,8 +13,10 @@ makes them. A template in docs/templates is a page with lines of the form
     <!-- headline -->                            one line for each result with a headline
     <!-- claims -->                              how many claims of each section of the page hold
     <!-- changes: SECTION -->                    the changes of the code with which each claim failed
+    <!-- changes of the engine -->               the same of `coscan bench` (engine_claims.py)
     <!-- claim: NAME/TEXT -->                    in a line: whether the claim of result NAME that begins
-                                                 with TEXT holds, and with which change it failed
+                                                 with TEXT holds, and with which change it failed;
+                                                 NAME `engine`: a claim of `coscan bench`
     <!-- machine: NAME -->                       a machine of docs/machines.json, the page's default
 
 README.md and docs/ROADMAP.md are written by hand, except for the tables below two marks:
@@ -36,6 +38,8 @@ import sys
 import textwrap
 from decimal import Decimal
 from pathlib import Path
+
+import engine_claims
 
 DOCS = Path(__file__).resolve().parent.parent
 PAGES = ("BENCHMARKS.md", "REPRODUCTION.md", "CLAIMS.md")
@@ -102,10 +106,10 @@ def pages(docs):
         result = load(path)
         validate(result, path.relative_to(docs), machines)
         sections.setdefault(path.parent.name, []).append((result.get("order", 50), path.stem, result))
-    shown, made = [], {}
+    shown, made, engine = [], {}, engine_claims.read(docs.parent)
     for name in PAGES:
         template = (docs / "templates" / f"{name}.in").read_text(encoding="utf-8")
-        made[docs / name] = page(template, sections, machines, shown)
+        made[docs / name] = page(template, sections, machines, shown, engine)
     for path, page_from_there in ((docs.parent / "README.md", "docs/BENCHMARKS.md"), (docs / "ROADMAP.md", "BENCHMARKS.md")):
         if path.exists():
             made[path] = figures(path.read_text(encoding="utf-8"), sections, page_from_there)
@@ -116,7 +120,7 @@ def pages(docs):
     return made
 
 
-def page(template, sections, machines, shown):
+def page(template, sections, machines, shown, engine):
     machine = re.search(r"<!-- machine: (\S+) -->", template)
     machine = machine.group(1) if machine else None
     names = re.findall(r"<!-- results: (\S+) -->", template)
@@ -134,16 +138,18 @@ def page(template, sections, machines, shown):
             while lines and not lines[-1]:
                 lines.pop()
         elif line == "<!-- claims -->":
-            lines += tally(sections, names)
+            lines += tally(sections, names, engine)
         elif found := re.fullmatch(r"<!-- changes: (\S+) -->", line):
             for _, _, result in sorted(sections.get(found.group(1), []), key=lambda one: one[:2]):
                 lines += [*change_lines(result), ""] if "report" in result else []
             while lines and not lines[-1]:
                 lines.pop()
+        elif line == "<!-- changes of the engine -->":
+            lines += engine_lines(engine)
         elif re.fullmatch(r"<!-- machine: \S+ -->", line):
             lines += fill(f"Machine, unless a result names another: {machines[machine]}.")
         else:
-            lines.append(re.sub(r"<!-- claim: ([\w-]+)/(.+?) -->", lambda found: claim_words(sections, *found.groups()), line))
+            lines.append(re.sub(r"<!-- claim: ([\w-]+)/(.+?) -->", lambda found: claim_words(sections, engine, *found.groups()), line))
     headings = [anchor(line.lstrip("# ")) for line in lines if line.startswith("#")]
     twice = {heading for heading in headings if headings.count(heading) > 1}
     if twice:
@@ -310,10 +316,23 @@ def change_lines(result):
     return lines[:-1] if rows or unproven else [*lines, "No claim holds."]
 
 
-def claim_words(sections, name, text):
+def engine_lines(engine):
+    """The claims of `coscan bench` that hold, each with the change with which it failed, and the commands."""
+    lines = []
+    for about in dict.fromkeys(engine_claims.about(claim["command"]) for claim in engine):
+        claims = [claim for claim in engine if engine_claims.about(claim["command"]) == about]
+        commands = dict.fromkeys(claim["command"] for claim in claims)
+        lines += [*change_lines({"question": f"`{about}`", "report": {"claims": claims}}), "", "```sh", *commands, "```", ""]
+    return lines[:-1] or ["None of these changes has been made yet."]
+
+
+def claim_words(sections, engine, name, text):
     """Whether a claim holds, in how many fresh seeds, and with which change it failed."""
-    claims = [claim for results in sections.values() for _, stem, result in results if stem == name
-              for claim in result.get("report", {}).get("claims", []) if claim["text"].startswith(text)]
+    all_of = engine if name == "engine" else [claim for results in sections.values() for _, stem, result in results if stem == name
+                                              for claim in result.get("report", {}).get("claims", [])]
+    claims = [claim for claim in all_of if claim["text"].startswith(text)]
+    if name == "engine" and not claims:
+        return "to be measured"
     if len(claims) != 1:
         raise Wrong(f"{len(claims)} claims of {name} begin with {text!r}")
     claim = claims[0]
@@ -334,11 +353,13 @@ def fresh(claim):
     return f" ({of['held']} of {of['of']} fresh {'seeds' if seeds == 1 else f'sets of {seeds} seeds'})"
 
 
-def tally(sections, names):
-    """The numbers of claims of each section's reports: held and seen to fail, unproven, failed."""
+def tally(sections, names, engine):
+    """The numbers of claims of each section's reports and of the engine: held and seen to fail, unproven, failed."""
     rows = []
-    for name in names:
-        verdicts = [verdict(claim) for _, _, result in sections.get(name, []) for claim in result.get("report", {}).get("claims", [])]
+    of_sections = [(name, [claim for _, _, result in sections.get(name, []) for claim in result.get("report", {}).get("claims", [])])
+                   for name in names]
+    for name, claims in [*of_sections, *([("on the engine", engine)] if engine else [])]:
+        verdicts = [verdict(claim) for claim in claims]
         counted = [sum(one == word for one in verdicts) for word in ("holds", "unproven", "fails")]
         rows.append([name.replace("-", " "), *(str(number) for number in (len(verdicts), *counted))])
     return grid(["section", "claims", "hold, and were seen to fail", "unproven", "do not hold"], rows)

@@ -1,93 +1,22 @@
-"""A claim is recorded only with a change that made it fail, and with the one that says most about it."""
+"""The changes of the tree apply, and options that belong together are given together."""
 
-import json
-import tempfile
+import contextlib
+import io
 import unittest
-from pathlib import Path
 
 import mutate
-import pages
 
 
-def claim(text, holds=True, evidence="e"):
-    return {"text": text, "holds": holds, "evidence": evidence}
-
-
-def change(**more):
-    return {"file": "a/x.rs", "says": "2 for 1", "from": "{ «1» }", "to": "2", "experiments": ["x"], **more}
-
-
-class Failing(unittest.TestCase):
-    def test_a_claim_is_broken_if_it_held_and_fails(self):
-        committed = [claim("held"), claim("never", False), claim("gone"), claim("kept"), claim("other")]
-        after = [claim("held", False, "3"), claim("never", False), claim("kept"), claim("other", False, "4")]
-        self.assertEqual(list(mutate.broken(committed, after)), [("held", "3"), ("other", "4")])
-        self.assertEqual(list(mutate.broken(committed, after, "^h")), [("held", "3")])
-
-    def test_the_change_with_the_fewest_failures_stays(self):
-        seen = {}
-        mutate.record(seen, "x.rs: all", ["x"], [("x", "one", "1"), ("x", "two", "2")])
-        mutate.record(seen, "x.rs: some", ["x", "y"], [("x", "one", "3"), ("y", "three", "6"), ("y", "four", "7")])
-        mutate.record(seen, "x.rs: many", ["x"], [("x", "one", "4"), ("x", "two", "5")])
-        self.assertEqual([(one["changed"], one["seen"]) for one in seen["x"]], [("x.rs: some", "3"), ("x.rs: all", "2")])
-        mutate.record(seen, "x.rs: all", ["y"], [])
-        mutate.record(seen, "x.rs: some", ["x"], [])
-        self.assertEqual([one["claim"] for one in seen["x"]], ["two"], "what a change did before is forgotten")
-        self.assertEqual(len(seen["y"]), 2, "but not in other experiments")
-
-    def test_records_follow_the_claims(self):
-        results = {"x": {"report": {"claims": [claim("one"), claim("two"), claim("fails", False)]}}}
-        of = lambda text, changed: {"claim": text, "changed": changed, "fails": 1, "seen": "s"}
-        seen = {"x": [of("two", "x.rs: 2 for 1"), of("one", "x.rs: 2 for 1"), of("fails", "x.rs: 2 for 1"), of("one", "gone")], "y": []}
-        kept = mutate.prune(seen, [change()], results)
-        self.assertEqual([(one["claim"], one["changed"]) for one in kept["x"]], [("one", "x.rs: 2 for 1"), ("two", "x.rs: 2 for 1")])
-        self.assertNotIn("y", kept)
-        seen["x"].append(of("fourth", "gone"))
-        self.assertEqual(len(list(mutate.orphans(seen, [change()], results))), 2)
-
-    def test_a_result_takes_over_records_and_keeps_its_figures(self):
-        old = {**claim("one"), "mutation": {"changed": "old", "seen": "o"}, "fresh": {"held": 9, "of": 10}}
-        result = {"commit": "0123abc", "report": {"rows": [{"ours": 1.50}], "claims": [old, {**old, "text": "two"}]}}
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "results/s/x.json"
-            path.parent.mkdir(parents=True)
-            path.write_text(json.dumps(result), encoding="utf-8")
-            mutate.take_over(Path(folder), {"x": [{"claim": "one", "changed": "x.rs: 2 for 1", "fails": 1, "seen": "s"}]})
-            report = pages.load(path)["report"]
-        self.assertEqual(report["claims"][0]["mutation"], {"changed": "x.rs: 2 for 1", "seen": "s"})
-        self.assertEqual(list(report["claims"][0]), ["text", "holds", "evidence", "mutation", "fresh"])
-        self.assertNotIn("mutation", report["claims"][1])
-        self.assertEqual(report["rows"], [{"ours": pages.Decimal("1.5")}])
-
-
-class Changes(unittest.TestCase):
-    def test_a_change_applies_at_one_place(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "a/x.rs"
-            path.parent.mkdir()
-            for code, wrong in [("fn one() -> u8 { 1 }", 0), ("{ 1 } { 1 }", 1), ("3", 1)]:
-                path.write_text(code, encoding="utf-8")
-                self.assertEqual(len(list(mutate.misplaced([change()], Path(folder)))), wrong, code)
-            path.write_text("{ 1 }", encoding="utf-8")
-            self.assertIn("two changes", next(mutate.misplaced([change(), change()], Path(folder))))
-            self.assertIn("must mark", next(mutate.misplaced([change(**{"from": "{ 1 }"})], Path(folder))))
-
-    def test_a_number_chooses_the_expression(self):
-        file = "lab/sim/src/x.rs"
-        changes = [change(file=file), change(file="lab/sim/src/y.rs"), change(file=file, to="3"), change(file=file, **{"from": "«two»()", "to": "one"})]
-        code = mutate.switched(file, "fn one() { 1 } two()", changes)
-        self.assertEqual(code, "fn one() { (if coscan_core::is_mutant(1) { 2 } else if coscan_core::is_mutant(3) { 3 } else { 1 }) } "
-                               "(if coscan_core::is_mutant(4) { one } else { two })()")
-        with self.assertRaisesRegex(SystemExit, "overlap"):
-            mutate.switched(file, "{ 1 }", [change(file=file), change(file=file, **{"from": "«{ 1 }»"})])
-
+class Options(unittest.TestCase):
     def test_the_trees_changes_apply_and_its_records_have_claims(self):
         self.assertEqual(mutate.main(["--check"]), 0)
 
-    def test_experiments_are_named_by_patterns(self):
-        results = {"coop-fig2": {}, "coop-fig4": {}, "rahm-fig4a": {}}
-        self.assertEqual(mutate.experiments(change(experiments=["coop-*", "rahm-fig4a"]), results), list(results))
-        self.assertEqual(mutate.experiments(change(experiments=["coop-fig2"]), results), ["coop-fig2"])
+    def test_an_option_of_the_engine_needs_bench(self):
+        for wrong in (["--short"], ["--binary", "coscan"], ["--bench", "--only", "rahm-*"]):
+            with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+                mutate.parse(wrong)
+        options = mutate.parse(["--bench", "--build-only", "reserve"])
+        self.assertTrue(options.build_only and options.words == ["reserve"])
 
 
 if __name__ == "__main__":

@@ -94,11 +94,24 @@ class Reports(unittest.TestCase):
         self.assertIn("Unproven:\n\n- one: e", text)
         self.assertNotIn("two", text)
         sections = {"a-b": [(1, "x", {"report": {"claims": claims}}), (2, "y", {"tables": []})]}
-        self.assertEqual(pages.tally(sections, ["a-b"])[-1], "| a b | 3 | 1 | 1 | 1 |")
-        self.assertEqual(pages.claim_words(sections, "x", "thr"), "holds (9 of 10 fresh seeds); fails with *x.rs: 2 for 1*")
-        self.assertEqual(pages.claim_words(sections, "x", "two"), "does not hold")
+        self.assertEqual(pages.tally(sections, ["a-b"], [])[-1], "| a b | 3 | 1 | 1 | 1 |")
+        self.assertEqual(pages.claim_words(sections, [], "x", "thr"), "holds (9 of 10 fresh seeds); fails with *x.rs: 2 for 1*")
+        self.assertEqual(pages.claim_words(sections, [], "x", "two"), "does not hold")
         with self.assertRaisesRegex(pages.Wrong, "2 claims of x begin with 't'"):
-            pages.claim_words(sections, "x", "t")
+            pages.claim_words(sections, [], "x", "t")
+
+    def test_claims_of_the_engine_count_beside_those_of_results(self):
+        engine = [{"text": "one", "holds": True, "evidence": "e1", "command": "coscan bench a --x 1",
+                   "mutation": {"changed": "x.rs: 2 for 1", "seen": "e2"}},
+                  {"text": "two", "holds": True, "evidence": "e", "command": "coscan bench b"}]
+        self.assertEqual(pages.tally({}, [], engine)[-1], "| on the engine | 2 | 1 | 1 | 0 |")
+        self.assertEqual(pages.claim_words({}, engine, "engine", "one"), "holds; fails with *x.rs: 2 for 1*")
+        self.assertEqual(pages.claim_words({}, engine, "engine", "three"), "to be measured")
+        text = "\n".join(pages.engine_lines(engine))
+        self.assertIn("### `coscan bench a`\n\n| claim |", text)
+        self.assertIn("| one | e1 | x.rs: 2 for 1 | e2 |\n\n```sh\ncoscan bench a --x 1\n```", text)
+        self.assertIn("### `coscan bench b`\n\nUnproven:\n\n- two: e\n\n```sh\ncoscan bench b\n```", text)
+        self.assertEqual(pages.engine_lines([]), ["None of these changes has been made yet."])
 
     def test_a_pivot_takes_its_places_from_the_labels(self):
         rows = [{"label": f"{place}, {policy}, {share} %: price", "paper": None, "ours": value, "p05": value, "p95": value}

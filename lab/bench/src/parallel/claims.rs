@@ -58,7 +58,7 @@ fn beside_idle(results: &ParallelResults) -> Option<Claim> {
 }
 
 /// Both have the reserve for pages: what is compared is the degree of parallelism alone. Fails with
-/// *ground.rs: `Setting::new` has no reserve*.
+/// *ground.rs: the chosen degree has no reserve for pages*.
 fn beside_fixed(results: &ParallelResults) -> Option<Claim> {
     let chosen = results.point(MIX, CHOSEN)?.point_p95_s;
     let best = results.best_fixed(true)?;
@@ -72,8 +72,8 @@ fn beside_fixed(results: &ParallelResults) -> Option<Claim> {
 }
 
 /// Only the reserve differs. Every degree counts: one that was measured only with the reserve, or
-/// only without, makes the claim fail. Fails with *ground.rs: `page_reserve` is true in every
-/// setting*.
+/// only without, makes the claim fail. Fails with *ground.rs: every setting has the reserve for
+/// pages*.
 fn reserve(results: &ParallelResults) -> Option<Claim> {
     let degrees = results.of(MIX).filter_map(|point| point.parallelism);
     let degrees: BTreeSet<u32> = degrees.collect();
@@ -99,8 +99,8 @@ fn reserve(results: &ParallelResults) -> Option<Claim> {
     Some(Claim::new(text, holds, evidence))
 }
 
-/// The best fixed degree is known only after the run. Fails with *parallelism/mod.rs: a scan reads
-/// from one device*.
+/// The best fixed degree is known only after the run. Fails with *degree.rs: a scan reads from one
+/// device*.
 fn whole_run(results: &ParallelResults) -> Option<Claim> {
     let chosen = results.point(CHANGING, CHOSEN)?;
     let fixed = || fixed_under_changes(results);
@@ -151,13 +151,18 @@ fn fixed_under_changes(results: &ParallelResults) -> impl Iterator<Item = &Point
     of.filter(|point| point.parallelism.is_some())
 }
 
+/// A setting in which none of these scans ended in time has no mean, which makes the claim fail:
+/// that slow a scan must not pass for a fast one. Fails with *ground.rs: the scans that avoid the
+/// slow device need it*.
 fn avoided(results: &ParallelResults) -> Option<Claim> {
-    let without = results.point(SLOW, WITHOUT)?.avoiding_mean_s?;
-    let slow = results.point(SLOW, LAST_SLOW)?.avoiding_mean_s?;
-    let ratio = slow / without;
+    let without = results.point(SLOW, WITHOUT)?.avoiding_mean_s;
+    let slow = results.point(SLOW, LAST_SLOW)?.avoiding_mean_s;
+    let ratio = slow.zip(without).map(|(slow, without)| slow / without);
     let text = "scans that avoid a device that is a tenth as fast take no longer beside a query that \
                 needs it";
-    Some(Claim::new(text, ratio <= UNAFFECTED, factor(ratio)))
+    let holds = ratio.is_some_and(|ratio| ratio <= UNAFFECTED);
+    let evidence = ratio.map_or_else(|| "no scan ended".to_owned(), factor);
+    Some(Claim::new(text, holds, evidence))
 }
 
 fn same_rows(results: &ParallelResults) -> Option<Claim> {
@@ -205,6 +210,23 @@ mod tests {
         let decided: Vec<_> = claims.iter().map(|c| (c.holds, &*c.evidence)).collect();
         assert_eq!(decided, [(false, "3.74"), (true, "1.05")]);
         assert!(super::claims(&ParallelResults::default()).is_empty());
+    }
+
+    #[test]
+    fn scans_of_which_none_ends_beside_a_slow_device_are_no_faster() {
+        let point = |setting: &str, avoiding_mean_s| Point {
+            experiment: SLOW.to_owned(),
+            setting: setting.to_owned(),
+            avoiding_mean_s,
+            ..Point::default()
+        };
+        let results = ParallelResults {
+            points: vec![point(WITHOUT, Some(2.0)), point(LAST_SLOW, None)],
+            ..ParallelResults::default()
+        };
+        let seen = &claims(&results)[0];
+        let decided = (seen.holds, &*seen.evidence);
+        assert_eq!(decided, (false, "no scan ended"));
     }
 
     #[test]

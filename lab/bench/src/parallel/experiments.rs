@@ -224,9 +224,10 @@ async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
             .scans
             .iter()
             .filter(|(query, _)| avoiding.contains(query));
-        let avoiding_s = mean(avoided.map(|(_, seconds)| *seconds));
+        let avoided: Vec<f64> = avoided.map(|(_, seconds)| *seconds).collect();
+        let avoiding_mean_s = (!avoided.is_empty()).then(|| mean(avoided.iter().copied()));
         points.push(Point {
-            avoiding_mean_s: Some(avoiding_s),
+            avoiding_mean_s,
             ..loaded_point(SLOW, &setting, &load, outcome)
         });
     }

@@ -95,7 +95,8 @@ pub struct Point {
     pub scans: usize,
     /// Mean seconds of those scans.
     pub scan_mean_s: f64,
-    /// Mean seconds of the scans that needed nothing from the last device.
+    /// Mean seconds of the scans that needed nothing from the last device; none if no such scan
+    /// ended.
     pub avoiding_mean_s: Option<f64>,
     /// Point queries that arrived meanwhile.
     pub points: usize,

@@ -110,9 +110,9 @@ fn no_loss(points: &[Point], figure: &str, what: &str) -> Option<Claim> {
     ))
 }
 
-/// A client alone shares nothing, so that both arms do the same work. Fails with *variant.rs:
-/// `APART` has the policy `normal`*, or without fragments: the faults that [`ISOLATED`] has as a
-/// baseline.
+/// A client alone shares nothing, so that both arms do the same work. Fails with *ground.rs: the
+/// arm with tables of its own has what isolated execution has*: the faults that [`ISOLATED`] has as
+/// a baseline.
 fn one_client(points: &[Point]) -> Option<Claim> {
     let one = of(points, THROUGHPUT, SHARED).find(|point| point.clients == 1)?;
     let ratio = one.qph / beside(points, one, APART)?.qph;
@@ -126,7 +126,7 @@ fn one_client(points: &[Point]) -> Option<Claim> {
     Some(Claim::of_figure(THROUGHPUT, text, "–", ours, holds))
 }
 
-/// Fails with *variant.rs: `SHARED` has the policy `normal`, no fragments and no operators*.
+/// Fails with *ground.rs: nothing is shared in any variant*.
 fn throughput(points: &[Point]) -> Option<Claim> {
     let most = of(points, THROUGHPUT, SHARED).max_by_key(|point| point.clients)?;
     let [apart, isolated] = [APART, ISOLATED].map(|variant| beside(points, most, variant));

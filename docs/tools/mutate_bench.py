@@ -1,0 +1,269 @@
+"""Which claims of `coscan bench` fail with a change, and what is kept of that?
+
+Idea: lab/bench/mutations/changes.toml lists changes of the engine and its benchmarks. The program
+is built once with all of them; a run has one. Each command of a change runs without a change, once
+for all changes, and with it. lab/bench/mutations/seen.json is written after each run, and has for
+each command its claims, and for each change the claims of its pattern that held and then failed.
+What is there does not run again, so that a session can stop and another go on. Changes come in the
+order of the seconds that a run of their commands takes.
+Not here: how a change is made (mutations.py), how claims are counted (engine_claims.py).
+
+A change is not made where no claim of its pattern holds without it. --again runs the command once
+more, unless another change was judged by it: then name both. A claim that vanishes has not failed.
+Bounds: LIMIT_FACTOR times the estimated time of a run, and at least LIMIT_S.
+"""
+
+import datetime
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import engine_claims
+import mutations
+import pages
+from engine_claims import CHANGES, SEEN, commands, read_seen
+from mutations import title
+
+# Keys of a change; it must have all.
+KEYS = {"file", "says", "from", "to", "claims", "command", "seconds"}
+BUILD = ["cargo", "build", "--release", "--quiet", "--offline", "-p", "coscan-cli", "--bin", "coscan"]
+# A run that takes this many times as long as it should, and at least LIMIT_S, is ended: data may
+# have to be made first, and a change may make queries wait for ever.
+LIMIT_FACTOR, LIMIT_S = 8, 1200
+# A change of which a run takes no longer than this is short.
+SHORT_S = 60
+# What is taken of a build of the same dependencies: libraries, and what they were made from.
+SEED_FOLDERS, SEED_FILES = ("deps", "build", ".fingerprint"), {".rlib", ".rmeta", ".so", ".a", ".d"}
+# Larger libraries of a seed are linked: the compiler replaces them and does not write into them.
+SEED_LINKED_BYTES = 64 << 10
+# What the compiler says of libraries that do not fit each other, as a cache of several builds may have.
+MISFITS = re.compile(r"^error\[E046[03]\]", re.MULTILINE)
+# The promises of `coscan bench smooth` over selectivities, which only its output has.
+PROMISE = re.compile(r"^(kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
+
+
+def main(options):
+    """Builds what --binary does not name, and runs what is chosen and not recorded."""
+    root = mutations.ROOT
+    changes = read_changes(root)
+    if wrong := list(mutations.misplaced(changes, root, CHANGES)):
+        raise SystemExit("\n".join(wrong))
+    seen = prune(read_seen(root), changes)
+    chosen = sorted(choose(changes, options.words, options.short), key=lambda one: one[1]["seconds"])
+    if options.list:
+        for _, change in chosen:
+            print(f"{change['seconds']:5} s  {state(change, seen):12} {title(change)}")
+        return
+    program = Path(options.binary).absolute() if options.binary else built(mutations.FOLDER / "bench", changes, options.target)
+    if mutations.list_name(changes).encode() not in program.read_bytes():
+        raise SystemExit(f"{program} has not the changes of {CHANGES} as they are now: build it with --bench --build-only")
+    print(f"{program} has the {len(changes)} changes of {CHANGES}", flush=True)
+    if not options.build_only:
+        forget(seen, chosen, options.again)
+        for number, change in chosen:
+            make(root, Runs(program, changes), seen, number, change)
+
+
+def choose(changes, words, short):
+    """(number, change) of the changes that have one of these words, or all; `short`: of these the short ones."""
+    for number, change in enumerate(changes, 1):
+        if (not words or any(word in title(change) for word in words)) and (not short or change["seconds"] <= SHORT_S):
+            yield number, change
+
+
+def wrong(root):
+    """A line for each change that does not apply, and for each record without its command or its change."""
+    changes = read_changes(root)
+    return [*mutations.misplaced(changes, root, CHANGES), *orphans(read_seen(root), changes)]
+
+
+def unproven(root):
+    """(command, claim) of the claims that hold and were never seen to fail."""
+    for claim in engine_claims.read(root):
+        if pages.verdict(claim) == "unproven":
+            yield claim["command"], claim["text"]
+
+
+# What is on disk
+
+
+def read_changes(root):
+    changes = mutations.read_changes(root, CHANGES, KEYS, KEYS)
+    for change in changes:
+        if strange := [command for command in commands(change) if engine_claims.about(command).split()[:2] != ["coscan", "bench"]]:
+            raise SystemExit(f"{CHANGES}: {title(change)} has commands that do not begin with `coscan bench`: {strange}")
+    return changes
+
+
+def write_seen(root, seen):
+    (root / SEEN).write_text(pages.pretty(seen), encoding="utf-8")
+
+
+def orphans(seen, changes):
+    """A line for each record without its command or its change."""
+    for command, record in seen.items():
+        titles = {title(change) for change in changes if command in commands(change)}
+        if not titles:
+            yield f"MUTATE-3: {CHANGES} has no command {command!r}"
+        yield from (f"MUTATE-3: no change of {CHANGES} is {changed!r} and has the command {command!r}" for changed in record["with"] if changed not in titles)
+
+
+def prune(seen, changes):
+    """The records of commands and changes that are in the list, in its order."""
+    kept = {}
+    for change in changes:
+        for command in commands(change):
+            if command in seen:
+                record = kept.setdefault(command, {**seen[command], "with": {}})
+                if title(change) in seen[command]["with"]:
+                    record["with"][title(change)] = seen[command]["with"][title(change)]
+    return kept
+
+
+def forget(seen, chosen, again):
+    """Drops the records of the chosen changes if they are to run again."""
+    for command in {command for _, change in chosen for command in commands(change)} if again else ():
+        record = seen.get(command, {"with": {}})
+        for changed in [title(change) for _, change in chosen]:
+            record["with"].pop(changed, None)
+        if not record["with"]:  # No other change was judged by what the command said.
+            seen.pop(command, None)
+
+
+def state(change, seen):
+    """How far a change is: open, without a claim that holds, or how many claims failed."""
+    records = [seen.get(command) for command in commands(change)]
+    if not all(records):
+        return "open"
+    made = [record["with"].get(title(change)) for record in records]
+    if any(one is None and held(record, change) for record, one in zip(records, made, strict=True)):
+        return "open"
+    failed = sum(len(one.get("claims", [])) for one in made if one)
+    return f"{failed} failed" if any(made) else "none holds"
+
+
+# Making a change
+
+
+def built(folder, changes, target=None):
+    """The program with all changes, built in a copy of the tree."""
+    mutations.copy_tree(folder / "tree", changes)
+    own = folder / "target"
+    if target is None and not own.exists():
+        seed(Path(os.environ.get("CARGO_TARGET_DIR", Path.home() / ".cache/coscan/target")), own)
+    try:
+        mutations.build(folder / "tree", target or own, BUILD)
+    except SystemExit as failed:
+        if target is not None or not MISFITS.search(str(failed)):
+            raise
+        shutil.rmtree(own)
+        mutations.build(folder / "tree", own, BUILD)
+    return Path(target or own) / "release/coscan"
+
+
+def seed(source, target):
+    """Fills a target folder with the dependencies of another one, so that only Coscan's crates are built."""
+    for path in (path for folder in SEED_FOLDERS for path in (source / "release" / folder).rglob("*")):
+        inside = path.relative_to(source / "release")
+        if inside.parts[1].removeprefix("lib").startswith("coscan") or not path.is_file():
+            continue
+        if inside.parts[0] == "deps" and path.suffix not in SEED_FILES:
+            continue
+        copy = target / "release" / inside
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if inside.parts[0] == "deps" and path.stat().st_size >= SEED_LINKED_BYTES and path.stat().st_dev == copy.parent.stat().st_dev:
+            os.link(path, copy)
+        else:
+            shutil.copy2(path, copy)  # With its time, by which cargo knows what is fresh.
+
+
+class Runs:
+    """Runs commands with the program of all changes."""
+
+    def __init__(self, program, changes):
+        self.program, self.changes = program, changes
+
+    def run(self, command, number, seconds):
+        """The claims of a command with a change; a text if it ended otherwise."""
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "run.json"
+            words = [self.program, *shlex.split(command)[1:], "--json", out]
+            limit = max(LIMIT_S, LIMIT_FACTOR * seconds)
+            try:
+                ran = subprocess.run(words, env=mutations.environment(self.changes, number), capture_output=True, text=True, check=False, timeout=limit)
+            except subprocess.TimeoutExpired:
+                return f"no end in {limit} s"
+            if ran.returncode:
+                return " ".join(ran.stderr.strip().splitlines()[-3:]) or f"exit {ran.returncode}"
+            return claims_of(json.loads(out.read_text(encoding="utf-8")), ran.stdout)
+
+
+def claims_of(report, said):
+    """The claims of a run: in its file, or, of selectivities, in its output."""
+    if "claims" in report:
+        return [{key: claim[key] for key in ("text", "holds", "evidence")} for claim in report["claims"]]
+    return [{"text": text, "holds": kept == "kept", "evidence": evidence} for kept, text, evidence in PROMISE.findall(said)]
+
+
+def make(root, runs, seen, number, change):
+    """Makes a change, and records what each of its commands says that is not recorded."""
+    print(f"{title(change)}, about {change['seconds']} s", flush=True)
+    for command in commands(change):
+        if command not in seen:
+            record = timed(runs, command, 0, change["seconds"])
+            if "ended" in record:
+                print(f"  {command}\n    without the change: {record['ended']}", flush=True)
+                continue
+            seen[command] = {**record, "with": {}}
+            write_seen(root, prune(seen, runs.changes))
+        wanted = held(seen[command], change)
+        if not wanted:
+            print(f"  {command}\n    no claim holds without the change that fits {change['claims']!r}", flush=True)
+            continue
+        if title(change) not in seen[command]["with"]:
+            record = timed(runs, command, number, change["seconds"])
+            if "claims" in record:
+                record["claims"] = failed(wanted, record["claims"])
+            seen[command]["with"][title(change)] = record
+            write_seen(root, prune(seen, runs.changes))
+        say(command, wanted, seen[command]["with"][title(change)])
+
+
+def timed(runs, command, number, seconds):
+    """What a run said, when, and how long it took."""
+    begun = time.monotonic()
+    claims = runs.run(command, number, seconds)
+    took = round(time.monotonic() - begun)
+    commit = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], text=True, cwd=mutations.ROOT).strip()
+    record = {"commit": commit, "date": datetime.date.today().isoformat(), "seconds": took}
+    return {**record, "ended": claims} if isinstance(claims, str) else {**record, "claims": claims}
+
+
+def held(record, change):
+    """The claims of a command that hold without a change and must fail with this one."""
+    return [claim for claim in record["claims"] if claim["holds"] and re.search(change["claims"], claim["text"])]
+
+
+def failed(wanted, claims):
+    """Those of the wanted claims that fail in a run, with what they say there."""
+    after = {claim["text"]: claim for claim in claims}
+    others = [after.get(claim["text"]) for claim in wanted]
+    return [{"text": other["text"], "evidence": other["evidence"]} for other in others if other and not other["holds"]]
+
+
+def say(command, wanted, record):
+    """Prints which of the wanted claims failed."""
+    print(f"  {command}", flush=True)
+    if "ended" in record:
+        print(f"    {record['ended']}", flush=True)
+        return
+    after = {claim["text"]: claim["evidence"] for claim in record["claims"]}
+    for claim in wanted:
+        then = f"fails: {after[claim['text']]}" if claim["text"] in after else "does NOT fail"
+        print(f"    {claim['text']}\n      {claim['evidence']}; with the change it {then}", flush=True)
