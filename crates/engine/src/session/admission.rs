@@ -20,7 +20,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use tokio::time::timeout;
 
-use super::minimum::{minimum_bytes, quick_minimum_bytes};
+use super::minimum::Minimum;
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// No plan waits for more than this part of the limit (a divisor): estimates may be far too high,
@@ -64,18 +64,15 @@ impl Admission {
         may_wait: bool,
     ) -> Option<Self> {
         let memory = QueryMemory::of_session(session)?;
-        if let Some(minimum) = quick_minimum_bytes(plan, memory.limit()) {
-            memory.estimated(minimum);
-        }
-        if may_wait
-            && memory.is_short()
-            && let Some(admitted) = wait(&memory, minimum_bytes(plan, memory.limit())).await
-        {
-            let promise = Some(Promise::of(&admitted));
-            return Some(Self {
-                memory: admitted,
-                promise,
-            });
+        if may_wait && memory.is_short() {
+            let minimum = Minimum::of(plan, memory.limit()).bytes();
+            if let Some(admitted) = wait(&memory, minimum).await {
+                let promise = Some(Promise::of(&admitted));
+                return Some(Self {
+                    memory: admitted,
+                    promise,
+                });
+            }
         }
         Some(Self {
             memory,
@@ -98,12 +95,70 @@ async fn wait(first: &Arc<QueryMemory>, minimum: u64) -> Option<Arc<QueryMemory>
 
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+
+    use datafusion::common::internal_err;
+    use datafusion::common::tree_node::TreeNodeRecursion;
+    use datafusion::error::Result;
     use datafusion::execution::memory_pool::MemoryConsumer;
+    use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+    use datafusion::physical_expr::PhysicalExpr;
+    use datafusion::physical_plan::{DisplayAs, DisplayFormatType, PlanProperties};
     use datafusion::prelude::SessionContext;
     use futures::poll;
 
     use super::*;
     use crate::{Engine, EngineConfig};
+
+    /// A plan that counts how often somebody looks below it.
+    #[derive(Debug)]
+    struct Counted {
+        below: Arc<dyn ExecutionPlan>,
+        looks: AtomicUsize,
+    }
+
+    impl DisplayAs for Counted {
+        fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.name())
+        }
+    }
+
+    impl ExecutionPlan for Counted {
+        fn name(&self) -> &'static str {
+            "Counted"
+        }
+
+        fn properties(&self) -> &Arc<PlanProperties> {
+            self.below.properties()
+        }
+
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            vec![&self.below]
+        }
+
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        ) -> Result<TreeNodeRecursion> {
+            Ok(TreeNodeRecursion::Continue)
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            _: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> Result<Arc<dyn ExecutionPlan>> {
+            internal_err!("it is only counted")
+        }
+
+        fn execute(
+            &self,
+            partition: usize,
+            context: Arc<TaskContext>,
+        ) -> Result<SendableRecordBatchStream> {
+            self.below.execute(partition, context)
+        }
+    }
 
     async fn plan(sql: &str) -> Arc<dyn ExecutionPlan> {
         let context = SessionContext::new();
@@ -111,6 +166,29 @@ mod tests {
         context.sql(large).await.unwrap();
         let frame = context.sql(sql).await.unwrap();
         frame.create_physical_plan().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_plan_is_looked_at_only_while_memory_is_short() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let sorts = Counted {
+            below: plan("SELECT value FROM generate_series(1, 9) ORDER BY value DESC").await,
+            looks: AtomicUsize::new(0),
+        };
+        let looks = || sorts.looks.load(Ordering::Relaxed);
+        let first = Admission::of(&session, &sorts, true).await.unwrap();
+        assert_eq!(looks(), 0, "memory is free");
+        let pool = &first.memory.environment(&session).memory_pool;
+        let table = MemoryConsumer::new("join").register(pool);
+        while table.try_grow(64 << 10).is_ok() {}
+        let second = Admission::of(&session, &sorts, true).await.unwrap();
+        assert!(second.promise.is_some() && looks() > 0, "memory is short");
+        drop(table);
     }
 
     #[tokio::test]
