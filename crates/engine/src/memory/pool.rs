@@ -25,10 +25,14 @@ use datafusion::execution::memory_pool::{
 };
 use datafusion::execution::runtime_env::RuntimeEnv;
 
+use super::Record;
+
 /// A query's memory.
 pub(crate) struct QueryMemory {
     budget: Arc<MemoryBudget>,
     query: Admitted,
+    /// Of this run and those before.
+    record: Arc<Record>,
     /// The minimum for which it waited, in bytes; `None` if it began at once.
     waited_for: Option<u64>,
     /// Bytes.
@@ -46,7 +50,7 @@ pub(crate) struct QueryMemory {
 impl QueryMemory {
     /// The memory of a query that begins at once, with a small promise if that much is free.
     pub(crate) fn begin(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        Self::of(budget, budget.begin_query(), None)
+        Self::of(budget, budget.begin_query(), Record::new(budget), None)
     }
 
     /// The memory of another query, which begins at once.
@@ -54,11 +58,24 @@ impl QueryMemory {
         Self::begin(&self.budget)
     }
 
-    /// The memory of a query that begins once `minimum` bytes are free for those of its operators
-    /// that cannot do without; `None` if too many queries wait already.
+    /// The memory of the same query's next run, which begins at once.
+    pub(crate) fn at_once(&self) -> Arc<Self> {
+        let record = Arc::clone(&self.record);
+        Self::of(&self.budget, self.budget.begin_query(), record, None)
+    }
+
+    /// The memory of the same query's next run, which begins once `minimum` bytes are free for
+    /// those of its operators that cannot do without; `None` if too many queries wait already.
     pub(crate) async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
-        let admitted = self.budget.arrive(minimum).await?;
-        Some(Self::of(&self.budget, admitted, Some(minimum)))
+        let waits = |query| self.record.waits_as(query);
+        let admitted = self.budget.arrive(minimum, waits).await?;
+        let record = Arc::clone(&self.record);
+        Some(Self::of(&self.budget, admitted, record, Some(minimum)))
+    }
+
+    /// What is known of the query over all its runs.
+    pub(crate) fn record(&self) -> &Arc<Record> {
+        &self.record
     }
 
     /// Declares that the query's operators that cannot spill need no more than `minimum` bytes for
@@ -67,10 +84,17 @@ impl QueryMemory {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
-    fn of(budget: &Arc<MemoryBudget>, query: Admitted, waited_for: Option<u64>) -> Arc<Self> {
+    fn of(
+        budget: &Arc<MemoryBudget>,
+        query: Admitted,
+        record: Arc<Record>,
+        waited_for: Option<u64>,
+    ) -> Arc<Self> {
+        record.runs_as(query.query());
         let own = Arc::new(Self {
             budget: Arc::clone(budget),
             query,
+            record,
             waited_for,
             held: AtomicUsize::new(0),
             needed: AtomicU64::new(0),
@@ -263,6 +287,7 @@ mod tests {
 
     use futures::FutureExt;
 
+    use super::super::{Cause, Wait};
     use super::*;
 
     /// What a query comes back with whose plan is not known to need little.
@@ -381,15 +406,47 @@ mod tests {
         table.try_grow(30_000).expect_err("the first has it all");
         assert_eq!(would_need(&second), Some(40_000), "half of all");
         drop((table, late));
+        let record = Arc::clone(second.record());
+        assert_eq!(record.look().wait, None);
         let mut again = Box::pin(second.again(40_000));
         assert!(futures::poll!(again.as_mut()).is_pending());
+        let look = record.look();
+        assert_eq!(look.wait, Some(Wait::MemoryAdmission));
+        assert_eq!((look.held, look.awaited), (0, 40_000));
+        assert!(look.waited.is_some());
         drop((join, first));
         let again = again.await.expect("it is admitted");
+        let look = record.look();
+        assert_eq!((look.wait, look.promised), (None, 40_000));
         let late: Arc<dyn MemoryPool> = again;
         let table = MemoryConsumer::new("join").register(&late);
         let third = pool(&budget);
         let other = MemoryConsumer::new("join").register(&third);
         fill(&other, 100);
         table.try_grow(40_000).expect("promised");
+        assert_eq!(record.look().held, 40_000);
+    }
+
+    #[tokio::test]
+    async fn a_query_that_gave_up_waiting_is_seen_as_the_one_that_it_was() {
+        let budget = MemoryBudget::new(80_000);
+        let first = pool(&budget);
+        let join = MemoryConsumer::new("join").register(&first);
+        fill(&join, 100);
+        let second = QueryMemory::begin(&budget);
+        let own: Arc<dyn MemoryPool> = Arc::clone(&second) as _;
+        let little = MemoryConsumer::new("join").register(&own);
+        little.try_grow(100).expect("it is small");
+        let mut again = Box::pin(second.again(40_000));
+        assert!(futures::poll!(again.as_mut()).is_pending());
+        assert_eq!(second.record().look().awaited, 40_000);
+        drop(again);
+        let look = second.record().look();
+        assert_eq!((look.wait, look.held, look.awaited), (None, 100, 0));
+        let third = second.at_once();
+        second.record().runs_again(Cause::Refused);
+        let look = third.record().look();
+        assert_eq!((look.held, look.reruns), (0, 1), "the next run has nothing");
+        assert_eq!(look.cause, Some(Cause::Refused));
     }
 }

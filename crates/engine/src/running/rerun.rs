@@ -31,7 +31,7 @@ use super::silent::ended;
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::Error;
 use crate::lost_node::LostNode;
-use crate::memory::{Promise, QueryMemory, WAIT_MAX};
+use crate::memory::{Cause, Promise, QueryMemory, WAIT_MAX};
 
 /// The SQLSTATE of a failure for want of memory.
 const OUT_OF_MEMORY: &str = "53200";
@@ -106,6 +106,11 @@ impl<S: Send + 'static> Again<S> {
         // The last run may still be at work, if the query was ended from outside.
         let run = self.point.next_run()?;
         self.left -= 1;
+        let cause = match ended(failure) {
+            Some(_) => Cause::Ended,
+            None => Cause::Refused,
+        };
+        self.memory.record().runs_again(cause);
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let (estimate, before) = (Arc::clone(&self.estimate), self.minimum);
         let next = async move {
@@ -117,7 +122,7 @@ impl<S: Send + 'static> Again<S> {
             log::info!("a query is run again when {minimum} bytes are there for it");
             let memory = match timeout(WAIT_MAX, memory.again(minimum)).await {
                 Ok(Some(admitted)) => admitted,
-                Ok(None) | Err(_) => memory.sibling(),
+                Ok(None) | Err(_) => memory.at_once(),
             };
             let promise = Promise::of(&memory);
             Ok(NextRun {
@@ -142,7 +147,8 @@ impl<S: Send + 'static> Again<S> {
         self.left_elsewhere = self.left_elsewhere.checked_sub(1)?;
         let run = self.point.next_run()?;
         log::warn!("{lost}; a query is run again without it");
-        let (start, memory) = (Arc::clone(&self.start), self.memory.sibling());
+        self.memory.record().runs_again(Cause::NodeLost);
+        let (start, memory) = (Arc::clone(&self.start), self.memory.at_once());
         let minimum = self.minimum;
         let next = async move {
             let promise = Promise::of(&memory);

@@ -14,39 +14,18 @@
 //! Bounds: a query waits for at most [`WAIT_MAX`], and then begins with what there is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use tokio::time::timeout;
 
 use super::minimum::Minimum;
+use super::open_queries::OpenQuery;
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// No plan waits for more than this part of the limit (a divisor): estimates may be far too high,
 /// and a query that waits for most of the memory waits until all others have ended.
 const MOST: u64 = 16;
-
-/// The number of queries that a session has open: an extension of its configuration.
-#[derive(Default)]
-pub(crate) struct OpenQueries(AtomicUsize);
-
-/// An open query of a session. Dropping it closes it.
-pub(crate) struct OpenQuery(Arc<OpenQueries>);
-
-impl OpenQueries {
-    /// Opens a query, and returns whether it is the only one of its session.
-    pub(crate) fn open(self: &Arc<Self>) -> (OpenQuery, bool) {
-        let others = self.0.fetch_add(1, Ordering::Relaxed);
-        (OpenQuery(Arc::clone(self)), others == 0)
-    }
-}
-
-impl Drop for OpenQuery {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// The memory with which a query begins.
 pub(crate) struct Admission {
@@ -57,13 +36,17 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// Admits a query of a session; `None` if the session does not use an engine's memory.
-    /// Dropping the future ends the wait.
+    /// Dropping the future ends the wait. `open` is the query, if the session counts its own.
     pub(crate) async fn of(
         session: &RuntimeEnv,
         plan: &dyn ExecutionPlan,
+        open: Option<&OpenQuery>,
         may_wait: bool,
     ) -> Option<Self> {
         let memory = QueryMemory::of_session(session)?;
+        if let Some(open) = open {
+            open.has(memory.record());
+        }
         if may_wait && memory.is_short() {
             let minimum = Minimum::of(plan, memory.limit()).bytes();
             if let Some(admitted) = wait(&memory, minimum).await {
@@ -96,6 +79,7 @@ async fn wait(first: &Arc<QueryMemory>, minimum: u64) -> Option<Arc<QueryMemory>
 #[cfg(test)]
 mod tests {
     use std::fmt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use datafusion::common::internal_err;
     use datafusion::common::tree_node::TreeNodeRecursion;
@@ -181,12 +165,12 @@ mod tests {
             looks: AtomicUsize::new(0),
         };
         let looks = || sorts.looks.load(Ordering::Relaxed);
-        let first = Admission::of(&session, &sorts, true).await.unwrap();
+        let first = Admission::of(&session, &sorts, None, true).await.unwrap();
         assert_eq!(looks(), 0, "memory is free");
         let pool = &first.memory.environment(&session).memory_pool;
         let table = MemoryConsumer::new("join").register(pool);
         while table.try_grow(64 << 10).is_ok() {}
-        let second = Admission::of(&session, &sorts, true).await.unwrap();
+        let second = Admission::of(&session, &sorts, None, true).await.unwrap();
         assert!(second.promise.is_some() && looks() > 0, "memory is short");
         drop(table);
     }
@@ -202,34 +186,27 @@ mod tests {
         let joins = plan("SELECT a.k FROM large a JOIN large b ON a.k = b.k").await;
         let sorts = plan("SELECT value FROM generate_series(1, 9) ORDER BY value DESC").await;
         let passes = plan("SELECT value FROM generate_series(1, 9)").await;
-        let first = Admission::of(&session, joins.as_ref(), true).await.unwrap();
+        let first = Admission::of(&session, joins.as_ref(), None, true)
+            .await
+            .unwrap();
         assert!(first.promise.is_none(), "memory is free");
         let pool = &first.memory.environment(&session).memory_pool;
         let table = MemoryConsumer::new("join").register(pool);
         while table.try_grow(64 << 10).is_ok() {}
         for (plan, may_wait) in [(&passes, true), (&joins, false)] {
-            let begun = Admission::of(&session, plan.as_ref(), may_wait).await;
+            let begun = Admission::of(&session, plan.as_ref(), None, may_wait).await;
             assert!(begun.unwrap().promise.is_none());
         }
-        let small = Admission::of(&session, sorts.as_ref(), true).await.unwrap();
+        let small = Admission::of(&session, sorts.as_ref(), None, true)
+            .await
+            .unwrap();
         assert!(small.promise.is_some(), "it is small");
         let pool = &small.memory.environment(&session).memory_pool;
         let sort = MemoryConsumer::new("sort").register(pool);
         sort.try_grow(64 << 10).expect("it was promised");
-        let mut waits = Box::pin(Admission::of(&session, joins.as_ref(), true));
+        let mut waits = Box::pin(Admission::of(&session, joins.as_ref(), None, true));
         assert!(poll!(&mut waits).is_pending());
         drop((table, first));
         assert!(waits.await.unwrap().promise.is_some());
-    }
-
-    #[test]
-    fn a_session_counts_its_open_queries() {
-        let all = Arc::<OpenQueries>::default();
-        let (first, is_only) = all.open();
-        assert!(is_only);
-        let (second, is_only) = all.open();
-        assert!(!is_only);
-        drop((first, second));
-        assert!(all.open().1);
     }
 }

@@ -19,9 +19,10 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::Session;
-use super::admission::{Admission, OpenQueries, OpenQuery};
+use super::admission::Admission;
 use super::minimum::Minimum;
 use super::on_nodes;
+use super::open_queries::{OpenQueries, OpenQuery};
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::{Error, engine_error};
 use crate::running::{Again, Estimate, Guard, Running, Start, Streams};
@@ -150,7 +151,8 @@ pub async fn start(
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();
     let may_wait = may_run_again && is_only && !transaction.undoable;
-    let (memory, promise) = on_large_stack(Admission::of(&session, physical.as_ref(), may_wait))
+    let admission = Admission::of(&session, physical.as_ref(), open.as_ref(), may_wait);
+    let (memory, promise) = on_large_stack(admission)
         .await
         .map_or((None, None), |begun| (Some(begun.memory), begun.promise));
     let environment = memory.as_ref().map_or_else(
