@@ -8,7 +8,10 @@ import time
 
 import psycopg
 
-LEFT = ("coscan.scans", "coscan.operators", "coscan.fragments", "coscan.memory", "pg_stat_activity")
+LEFT = (
+    "coscan.scans", "coscan.operators", "coscan.fragments", "coscan.memory", "coscan.queries",
+    "pg_stat_activity",
+)
 
 
 class Engine:

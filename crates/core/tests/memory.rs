@@ -10,6 +10,7 @@ mod memory_world;
 use coscan_core::Time;
 use coscan_core::memory::{
     Action, Class, Event, HolderId, Memory, MemoryConfig, MemoryError, OperatorId, ScratchId,
+    Standing,
 };
 use coscan_core::tasks::QueryId;
 use memory_world::small::{
@@ -293,6 +294,35 @@ fn dearer_holders_have_the_room_of_cheaper_ones() {
         price: 30,
     });
     assert_eq!((room(&small, 1), room(&small, 2)), (800, 500));
+}
+
+#[test]
+fn whoever_asks_learns_what_a_query_has_and_waits_for() {
+    let mut small = Small::new();
+    small.hold(1, Class::Drops(10), 900);
+    assert_eq!(small.arrive(1, 400), [admit(1)]);
+    small.begin(1, FAILS);
+    assert_eq!(small.ask(1, 100), [reclaim(1, 100)]);
+    let runs = |held, aside, asks| Some(Standing::Runs { held, aside, asks });
+    let query = QueryId;
+    assert_eq!(small.core.standing(query(1)), runs(0, 300, 100));
+    assert_eq!(small.gave_way(1, 800), [grant(1)]);
+    assert_eq!(small.core.standing(query(1)), runs(100, 300, 0));
+    assert_eq!(small.tick_after(7), []);
+    assert_eq!(small.arrive(2, 600), [], "500 are free");
+    let waits = Standing::Waits {
+        minimum: 600,
+        since: Time(7_000_000),
+    };
+    assert_eq!(small.core.standing(query(2)), Some(waits));
+    assert_eq!(small.core.standing(query(3)), None, "it has not arrived");
+    let operator = OperatorId(1);
+    assert_eq!(small.tell(Event::OperatorEnded { operator }), []);
+    assert_eq!(small.tick_after(1), []);
+    assert_eq!(small.core.standing(query(2)), Some(waits), "since then");
+    assert_eq!(small.end(1), [admit(2)]);
+    assert_eq!(small.core.standing(query(1)), None, "it has ended");
+    assert_eq!(small.core.standing(query(2)), runs(0, 600, 0));
 }
 
 #[test]

@@ -56,15 +56,15 @@ pub use error::{Error, Result, is_denied, is_stopped, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
 
-pub use memory::{bounded, connection_memory};
+pub use memory::{Wait, bounded, connection_memory};
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
 pub use right::{Right, Rights};
 pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
-    CoscanExt, Engine, EngineMetrics, Prepared, Session, StartOptions, Statement, TransactionRules,
-    add_physical_rule, give_way_in_joins, only_reads, start,
+    CoscanExt, Engine, EngineMetrics, OpenQueries, Prepared, Session, SessionOwner, StartOptions,
+    Statement, TransactionRules, add_physical_rule, give_way_in_joins, only_reads, start,
 };
 pub use session_names::{
     Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,

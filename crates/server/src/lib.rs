@@ -23,7 +23,7 @@
 //! notice a vanished client only when they write, swallow failed `SET`s, and share one session
 //! among all connections.
 //!
-//! S1: a session belongs to one connection; no other connection sees what its client sets.
+//! S1: a session belongs to one connection; what its client sets has no effect on others.
 //! S2: the memory held for a result is bounded by a few record batches, however long the result
 //! is.
 //! S3: a cancelled, timed-out or abandoned statement drops its stream at once.

@@ -40,6 +40,13 @@ impl Origins {
         self.lock().clear();
     }
 
+    /// Reads a statement's text, if there is one of this name.
+    pub(crate) fn read(&self, name: &str, read: impl FnOnce(&str)) {
+        if let Some(origin) = self.lock().get(name) {
+            read(&origin.text);
+        }
+    }
+
     /// All origins, ordered by name.
     pub(crate) fn all(&self) -> Vec<(String, Origin)> {
         let all = self.lock();

@@ -20,6 +20,7 @@ impl Memory {
         let one = Waiting {
             query,
             minimum,
+            since: self.now,
             passed: 0,
         };
         if minimum == 0 {

@@ -59,7 +59,7 @@ mod usage;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use event::{Action, Class, Event, HolderId, MemoryError, OnRefusal, OperatorId, ScratchId};
-pub use usage::Usage;
+pub use usage::{Standing, Usage};
 
 use small::Room;
 
@@ -249,6 +249,7 @@ impl Operator {
 struct Waiting {
     query: QueryId,
     minimum: u64,
+    since: Time,
     /// MEM-I5: the minima of the queries that passed it.
     passed: u64,
 }

@@ -1,6 +1,8 @@
 //! How is the memory used? For messages, metrics and tests.
 
 use super::{HolderId, Memory};
+use crate::ids::Time;
+use crate::tasks::QueryId;
 
 /// The uncounted memory of the process is charged up to this part of the limit (a divisor): ending
 /// queries does not reduce it, and with no memory left no query could run.
@@ -29,7 +31,46 @@ pub struct Usage {
     pub waiting: usize,
 }
 
+/// What a query has, and what it waits for, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It waits for admission.
+    Waits {
+        /// Its minimum.
+        minimum: u64,
+        /// When it arrived.
+        since: Time,
+    },
+    /// It was admitted.
+    Runs {
+        /// What its operators hold.
+        held: u64,
+        /// What is kept for it beyond that: it was promised, or given back a moment ago.
+        aside: u64,
+        /// What its operators wait for while holders give it back.
+        asks: u64,
+    },
+}
+
 impl Memory {
+    /// What a query has, and what it waits for; `None` for one that is unknown or has ended. Takes
+    /// time in proportion to the queries that wait.
+    #[must_use]
+    pub fn standing(&self, id: QueryId) -> Option<Standing> {
+        if let Some(query) = self.queries.get(&id) {
+            return Some(Standing::Runs {
+                held: query.held,
+                aside: query.aside(),
+                asks: query.asks,
+            });
+        }
+        let one = self.waiting.iter().find(|one| one.query == id)?;
+        Some(Standing::Waits {
+            minimum: one.minimum,
+            since: one.since,
+        })
+    }
+
     /// Reports how the memory is used.
     #[must_use]
     pub fn usage(&self) -> Usage {

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use coscan_core::Time;
 use coscan_core::memory::{
     Action, Class, Event, HolderId, Memory, MemoryConfig, OnRefusal, OperatorId, ScratchId,
+    Standing,
 };
 use coscan_core::tasks::QueryId;
 
@@ -242,12 +243,36 @@ impl World {
         for action in &actions {
             self.note(*action);
         }
+        self.standings_add_up();
         for action in actions {
             self.follow(action);
         }
         if self.calm {
             self.nothing_is_exceeded();
         }
+    }
+
+    /// What the core says of each query adds up to what it says of all.
+    fn standings_add_up(&self) {
+        let usage = self.core.usage();
+        let mut left = (usage.operators, usage.aside, usage.queries, usage.waiting);
+        for (id, query) in &self.queries {
+            let standing = self.core.standing(*id).expect("it has not ended");
+            match (standing, query.promised) {
+                (Standing::Runs { held, aside, .. }, Some(_)) => {
+                    left.0 -= held;
+                    left.1 -= aside;
+                    left.2 -= 1;
+                }
+                (Standing::Waits { minimum, since }, None) => {
+                    assert_eq!(minimum, query.minimum, "seed {}", self.seed);
+                    assert!(since.0 <= self.now, "seed {}", self.seed);
+                    left.3 -= 1;
+                }
+                _ => panic!("seed {}: {standing:?}", self.seed),
+            }
+        }
+        assert_eq!(left, (0, 0, 0, 0), "seed {}", self.seed);
     }
 
     /// The books.

@@ -6,6 +6,7 @@
 //! | `growing.rs` | which functions make large results from small arguments, and what bounds them? |
 //! | `pool.rs` | may this operator grow? |
 //! | `promise.rs` | how long is memory promised to a query? |
+//! | `record.rs` | what does a query wait for, and why does it run once more? |
 //! | `shared.rs` | whose memory is it where DataFusion does not say? |
 //! | `spill.rs` | where do operators spill? |
 //! | `limit.rs` | how much memory may the process use? |
@@ -17,12 +18,15 @@ mod growing;
 pub(crate) mod limit;
 mod pool;
 mod promise;
+mod record;
 mod shared;
 mod spill;
 
 pub use growing::{bounded, bounded_one, unbounded};
 pub(crate) use pool::QueryMemory;
 pub(crate) use promise::{Promise, WAIT_MAX};
+pub use record::Wait;
+pub(crate) use record::{Cause, Look, Record};
 pub(crate) use shared::SharedMemory;
 pub use shared::connection_memory;
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};

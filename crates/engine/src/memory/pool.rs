@@ -25,12 +25,16 @@ use datafusion::execution::memory_pool::{
 };
 use datafusion::execution::runtime_env::RuntimeEnv;
 
+use super::Record;
+
 /// A query's memory.
 pub(crate) struct QueryMemory {
     budget: Arc<MemoryBudget>,
     query: Admitted,
-    /// What its plan needs at least, in bytes; [`UNKNOWN`] if it has not been estimated.
-    estimate: AtomicU64,
+    /// Of this run and those before.
+    record: Arc<Record>,
+    /// The minimum for which it waited, in bytes; `None` if it began at once.
+    waited_for: Option<u64>,
     /// Bytes.
     held: AtomicUsize,
     /// The most bytes that the query would have needed when an operator was refused.
@@ -46,7 +50,7 @@ pub(crate) struct QueryMemory {
 impl QueryMemory {
     /// The memory of a query that begins at once, with a small promise if that much is free.
     pub(crate) fn begin(budget: &Arc<MemoryBudget>) -> Arc<Self> {
-        Self::of(budget, budget.begin_query(), UNKNOWN)
+        Self::of(budget, budget.begin_query(), Record::new(budget), None)
     }
 
     /// The memory of another query, which begins at once.
@@ -54,16 +58,24 @@ impl QueryMemory {
         Self::begin(&self.budget)
     }
 
-    /// The memory of a query that begins once `minimum` bytes are free for those of its operators
-    /// that cannot do without; `None` if too many queries wait already.
-    pub(crate) async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
-        let admitted = self.budget.arrive(minimum).await?;
-        Some(Self::of(&self.budget, admitted, minimum))
+    /// The memory of the same query's next run, which begins at once.
+    pub(crate) fn at_once(&self) -> Arc<Self> {
+        let record = Arc::clone(&self.record);
+        Self::of(&self.budget, self.budget.begin_query(), record, None)
     }
 
-    /// Records what the query's plan needs at least, in bytes.
-    pub(crate) fn estimated(&self, minimum: u64) {
-        self.estimate.store(minimum, Ordering::Relaxed);
+    /// The memory of the same query's next run, which begins once `minimum` bytes are free for
+    /// those of its operators that cannot do without; `None` if too many queries wait already.
+    pub(crate) async fn again(&self, minimum: u64) -> Option<Arc<Self>> {
+        let waits = |query| self.record.waits_as(query);
+        let admitted = self.budget.arrive(minimum, waits).await?;
+        let record = Arc::clone(&self.record);
+        Some(Self::of(&self.budget, admitted, record, Some(minimum)))
+    }
+
+    /// What is known of the query over all its runs.
+    pub(crate) fn record(&self) -> &Arc<Record> {
+        &self.record
     }
 
     /// Declares that the query's operators that cannot spill need no more than `minimum` bytes for
@@ -72,11 +84,18 @@ impl QueryMemory {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
-    fn of(budget: &Arc<MemoryBudget>, query: Admitted, estimate: u64) -> Arc<Self> {
+    fn of(
+        budget: &Arc<MemoryBudget>,
+        query: Admitted,
+        record: Arc<Record>,
+        waited_for: Option<u64>,
+    ) -> Arc<Self> {
+        record.runs_as(query.query());
         let own = Arc::new(Self {
             budget: Arc::clone(budget),
             query,
-            estimate: AtomicU64::new(estimate),
+            record,
+            waited_for,
             held: AtomicUsize::new(0),
             needed: AtomicU64::new(0),
             in_the_way: AtomicU64::new(0),
@@ -96,24 +115,36 @@ impl QueryMemory {
         })
     }
 
+    /// Whether the query may do better when other queries have ended: it was ended, or an operator
+    /// was refused while others held enough to matter. (Operators that spill are refused too, and
+    /// fail where spilling does not free enough: sorts and their merges.)
+    pub(crate) fn was_short(&self) -> bool {
+        self.in_the_way.load(Ordering::Relaxed) > 0 || self.ends()
+    }
+
     /// The minimum, in bytes, with which the query should run once more if it fails: the most that
     /// it would have needed when an operator was refused, and at least an equal part of the
     /// memory, since a query that is refused early does not know what it will need later. One that
-    /// was thought to be small may still be; no other comes back as one. `None`
-    /// if the query was not ended and no operator was refused, or other queries held too little to
-    /// matter. (Operators that spill are refused too, and fail where spilling does not free
-    /// enough: sorts and their merges.)
-    pub(crate) fn would_need(&self) -> Option<u64> {
-        let others = self.in_the_way.load(Ordering::Relaxed);
+    /// waited as a small one may still be small, and so may one that began at once if `estimate`
+    /// says so: what its plan needs at least in a memory of this limit, in bytes, `None` if that is
+    /// not certain. Only a query that asked for little is estimated. No other comes back as a small
+    /// one.
+    pub(crate) async fn would_need<F>(&self, estimate: impl FnOnce(u64) -> F) -> u64
+    where
+        F: Future<Output = Option<u64>>,
+    {
         let needed = self.needed.load(Ordering::Relaxed);
         let small = self.budget.small_max();
-        (others > 0 || self.ends()).then(|| {
-            if self.estimate.load(Ordering::Relaxed).max(needed) <= small {
-                small
-            } else {
-                needed.max(self.budget.equal_part()).max(small + 1)
-            }
-        })
+        let thought = match self.waited_for {
+            _ if needed > small => None,
+            Some(minimum) => Some(minimum),
+            None => estimate(self.limit()).await,
+        };
+        if thought.is_some_and(|bytes| bytes <= small) {
+            small
+        } else {
+            needed.max(self.budget.equal_part()).max(small + 1)
+        }
     }
 
     /// Records whether the query's client has stopped fetching its rows.
@@ -172,9 +203,6 @@ impl QueryMemory {
         )
     }
 }
-
-/// No estimate.
-const UNKNOWN: u64 = u64::MAX;
 
 /// A refused query that holds more than this many times what other queries have, wait for and are
 /// promised would have been refused without them.
@@ -254,7 +282,19 @@ impl fmt::Display for QueryMemory {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::future::ready;
+
+    use futures::FutureExt;
+
+    use super::super::{Cause, Wait};
     use super::*;
+
+    /// What a query comes back with whose plan is not known to need little.
+    fn would_need(query: &QueryMemory) -> Option<u64> {
+        let needed = query.would_need(|_| ready(None)).now_or_never();
+        query.was_short().then(|| needed.unwrap())
+    }
 
     fn pool(budget: &Arc<MemoryBudget>) -> Arc<dyn MemoryPool> {
         QueryMemory::begin(budget)
@@ -306,13 +346,51 @@ mod tests {
         let table = MemoryConsumer::new("join").register(&late);
         table.try_grow(38_000).expect("free");
         table.try_grow(30_000).expect_err("the first has too much");
-        assert_eq!(second.would_need(), Some(68_000));
+        assert_eq!(would_need(&second), Some(68_000));
         let third = QueryMemory::begin(&budget);
         let later: Arc<dyn MemoryPool> = Arc::clone(&third) as _;
         drop((table, late, second));
         let table = MemoryConsumer::new("join").register(&later);
         table.try_grow(79_000).expect_err("more than all");
-        assert_eq!(third.would_need(), None, "the first has little");
+        assert_eq!(would_need(&third), None, "the first has little");
+    }
+
+    #[test]
+    fn only_who_asked_for_little_and_is_known_to_need_little_comes_back_as_small() {
+        let budget = MemoryBudget::new(80_000);
+        let small = budget.small_max();
+        let first = pool(&budget);
+        let join = MemoryConsumer::new("join").register(&first);
+        fill(&join, 100);
+        // The part for small queries is full too.
+        let little = usize::try_from(small).unwrap();
+        let small_ones = [(); 4].map(|()| {
+            let operator = MemoryConsumer::new("join").register(&pool(&budget));
+            operator.try_grow(little).expect("it is small");
+            operator
+        });
+        let part = budget.limit() / (small_ones.len() as u64 + 2);
+        for (asked, estimate, expected, estimates) in [
+            (little, Some(100), small, 1),
+            (little, Some(small + 1), part, 1),
+            (little, None, part, 1),
+            (30_000, Some(100), 30_000, 0),
+        ] {
+            let query = QueryMemory::begin(&budget);
+            let own: Arc<dyn MemoryPool> = Arc::clone(&query) as _;
+            let table = MemoryConsumer::new("join").register(&own);
+            table.try_grow(asked).expect_err("all is taken");
+            assert!(query.was_short());
+            let asked_for = Cell::new(0);
+            let needed = query.would_need(|limit| {
+                assert_eq!(limit, 80_000);
+                asked_for.set(asked_for.get() + 1);
+                ready(estimate)
+            });
+            let needed = needed.now_or_never().unwrap();
+            assert_eq!(needed, expected, "{asked} {estimate:?}");
+            assert_eq!(asked_for.get(), estimates, "{asked} {estimate:?}");
+        }
     }
 
     #[tokio::test]
@@ -324,19 +402,51 @@ mod tests {
         let second = QueryMemory::begin(&budget);
         let late: Arc<dyn MemoryPool> = Arc::clone(&second) as _;
         let table = MemoryConsumer::new("join").register(&late);
-        assert_eq!(second.would_need(), None);
+        assert_eq!(would_need(&second), None);
         table.try_grow(30_000).expect_err("the first has it all");
-        assert_eq!(second.would_need(), Some(40_000), "half of all");
+        assert_eq!(would_need(&second), Some(40_000), "half of all");
         drop((table, late));
+        let record = Arc::clone(second.record());
+        assert_eq!(record.look().wait, None);
         let mut again = Box::pin(second.again(40_000));
         assert!(futures::poll!(again.as_mut()).is_pending());
+        let look = record.look();
+        assert_eq!(look.wait, Some(Wait::MemoryAdmission));
+        assert_eq!((look.held, look.awaited), (0, 40_000));
+        assert!(look.waited.is_some());
         drop((join, first));
         let again = again.await.expect("it is admitted");
+        let look = record.look();
+        assert_eq!((look.wait, look.promised), (None, 40_000));
         let late: Arc<dyn MemoryPool> = again;
         let table = MemoryConsumer::new("join").register(&late);
         let third = pool(&budget);
         let other = MemoryConsumer::new("join").register(&third);
         fill(&other, 100);
         table.try_grow(40_000).expect("promised");
+        assert_eq!(record.look().held, 40_000);
+    }
+
+    #[tokio::test]
+    async fn a_query_that_gave_up_waiting_is_seen_as_the_one_that_it_was() {
+        let budget = MemoryBudget::new(80_000);
+        let first = pool(&budget);
+        let join = MemoryConsumer::new("join").register(&first);
+        fill(&join, 100);
+        let second = QueryMemory::begin(&budget);
+        let own: Arc<dyn MemoryPool> = Arc::clone(&second) as _;
+        let little = MemoryConsumer::new("join").register(&own);
+        little.try_grow(100).expect("it is small");
+        let mut again = Box::pin(second.again(40_000));
+        assert!(futures::poll!(again.as_mut()).is_pending());
+        assert_eq!(second.record().look().awaited, 40_000);
+        drop(again);
+        let look = second.record().look();
+        assert_eq!((look.wait, look.held, look.awaited), (None, 100, 0));
+        let third = second.at_once();
+        second.record().runs_again(Cause::Refused);
+        let look = third.record().look();
+        assert_eq!((look.held, look.reruns), (0, 1), "the next run has nothing");
+        assert_eq!(look.cause, Some(Cause::Refused));
     }
 }

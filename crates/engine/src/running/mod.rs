@@ -58,7 +58,7 @@ use crate::memory::Promise;
 use crate::tasks::QueryTasks;
 
 pub use queue::{IDLE_AFTER, LARGE_BYTES};
-pub(crate) use rerun::{Again, Start};
+pub(crate) use rerun::{Again, Estimate, Start};
 pub use task::{QueryRuntime, ended, guarded, panicked};
 
 /// What is held until the streams of a query are dropped: the memory of its plan, for example.
@@ -84,7 +84,7 @@ pub struct Running {
     /// How the query is run again; `None` once its client has a batch.
     again: Option<Again<Streams>>,
     /// The streams of the next run, while they are made.
-    next_run: Option<Task<NextRun<Streams>>>,
+    next_run: Option<Task<Result<NextRun<Streams>>>>,
     /// The memory of the batch taken last.
     taken: Option<MemoryReservation>,
 }
@@ -194,9 +194,14 @@ impl Running {
         };
         let made = next.await;
         self.next_run = None;
-        let (streams, memory, promise) = made??;
+        let NextRun {
+            streams,
+            memory,
+            promise,
+            minimum,
+        } = made??;
         if let Some(again) = &mut self.again {
-            again.memory = memory;
+            again.begins(memory, minimum);
             let (query, guard) = (self.query.as_ref(), &self.guard);
             (self.queue, self.tasks) = pump(&self.runtime, query, streams, guard, Some(promise));
         }

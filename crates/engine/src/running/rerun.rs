@@ -31,7 +31,7 @@ use super::silent::ended;
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::Error;
 use crate::lost_node::LostNode;
-use crate::memory::{Promise, QueryMemory, WAIT_MAX};
+use crate::memory::{Cause, Promise, QueryMemory, WAIT_MAX};
 
 /// The SQLSTATE of a failure for want of memory.
 const OUT_OF_MEMORY: &str = "53200";
@@ -46,30 +46,47 @@ const MORE: u64 = 4;
 pub(crate) type Start<S> =
     Arc<dyn Fn(&Arc<QueryMemory>, Run) -> BoxFuture<'static, Result<S>> + Send + Sync>;
 
-/// A query's next run: its streams, its memory and its promise.
-pub(super) type NextRun<S> = Result<(S, Arc<QueryMemory>, Promise)>;
+/// Plans a query once more, and returns what that plan needs at least in a memory of this limit, in
+/// bytes; `None` if that is not certain.
+pub(crate) type Estimate = Arc<dyn Fn(u64) -> BoxFuture<'static, Option<u64>> + Send + Sync>;
+
+/// A query's next run.
+pub(super) struct NextRun<S> {
+    pub(super) streams: S,
+    pub(super) memory: Arc<QueryMemory>,
+    pub(super) promise: Promise,
+    /// The minimum that it came back with, in bytes.
+    pub(super) minimum: u64,
+}
 
 /// A query that may be run again.
 pub(crate) struct Again<S> {
-    pub(super) memory: Arc<QueryMemory>,
+    memory: Arc<QueryMemory>,
     /// What it changes has not appeared as long as no run has reached this.
     point: Arc<CommitPoint>,
     start: Start<S>,
+    estimate: Estimate,
     left: u32,
-    /// The minimum of the last run, in bytes.
-    promised: u64,
+    /// The minimum of the last run, in bytes; 0 for the first.
+    minimum: u64,
     /// How often it may be run again because a node was lost.
     left_elsewhere: u32,
 }
 
 impl<S: Send + 'static> Again<S> {
-    pub(crate) fn new(memory: Arc<QueryMemory>, point: Arc<CommitPoint>, start: Start<S>) -> Self {
+    pub(crate) fn new(
+        memory: Arc<QueryMemory>,
+        point: Arc<CommitPoint>,
+        start: Start<S>,
+        estimate: Estimate,
+    ) -> Self {
         Self {
             memory,
             point,
             start,
+            estimate,
             left: RUNS_AGAIN,
-            promised: 0,
+            minimum: 0,
             left_elsewhere: RUNS_ELSEWHERE,
         }
     }
@@ -79,46 +96,68 @@ impl<S: Send + 'static> Again<S> {
     pub(super) fn after(
         &mut self,
         failure: &DataFusionError,
-    ) -> Option<BoxFuture<'static, NextRun<S>>> {
+    ) -> Option<BoxFuture<'static, Result<NextRun<S>>>> {
         if let Some(lost) = LostNode::of(failure) {
             return self.elsewhere(lost);
         }
-        let needed = self.memory.would_need()?;
-        if !wanted_memory(failure) || self.left == 0 {
+        if !self.memory.was_short() || !wanted_memory(failure) || self.left == 0 {
             return None;
         }
         // The last run may still be at work, if the query was ended from outside.
         let run = self.point.next_run()?;
         self.left -= 1;
-        let needed = needed.max(self.promised.saturating_mul(MORE));
-        self.promised = needed;
-        log::info!("a query is run again when {needed} bytes are there for it");
+        let cause = match ended(failure) {
+            Some(_) => Cause::Ended,
+            None => Cause::Refused,
+        };
+        self.memory.record().runs_again(cause);
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
+        let (estimate, before) = (Arc::clone(&self.estimate), self.minimum);
         let next = async move {
             // The next run must not wait for what the last one was promised. The queries in the
             // way may take long.
             memory.needs_less(0);
-            let memory = match timeout(WAIT_MAX, memory.again(needed)).await {
+            let needed = memory.would_need(&*estimate).await;
+            let minimum = needed.max(before.saturating_mul(MORE));
+            log::info!("a query is run again when {minimum} bytes are there for it");
+            let memory = match timeout(WAIT_MAX, memory.again(minimum)).await {
                 Ok(Some(admitted)) => admitted,
-                Ok(None) | Err(_) => memory.sibling(),
+                Ok(None) | Err(_) => memory.at_once(),
             };
             let promise = Promise::of(&memory);
-            Ok((start(&memory, run).await?, memory, promise))
+            Ok(NextRun {
+                streams: start(&memory, run).await?,
+                memory,
+                promise,
+                minimum,
+            })
         };
         Some(next.boxed())
+    }
+
+    /// The next run begins.
+    pub(super) fn begins(&mut self, memory: Arc<QueryMemory>, minimum: u64) {
+        (self.memory, self.minimum) = (memory, minimum);
     }
 }
 
 impl<S: Send + 'static> Again<S> {
     /// The next run, without the node that was lost.
-    fn elsewhere(&mut self, lost: &LostNode) -> Option<BoxFuture<'static, NextRun<S>>> {
+    fn elsewhere(&mut self, lost: &LostNode) -> Option<BoxFuture<'static, Result<NextRun<S>>>> {
         self.left_elsewhere = self.left_elsewhere.checked_sub(1)?;
         let run = self.point.next_run()?;
         log::warn!("{lost}; a query is run again without it");
-        let (start, memory) = (Arc::clone(&self.start), self.memory.sibling());
+        self.memory.record().runs_again(Cause::NodeLost);
+        let (start, memory) = (Arc::clone(&self.start), self.memory.at_once());
+        let minimum = self.minimum;
         let next = async move {
             let promise = Promise::of(&memory);
-            Ok((start(&memory, run).await?, memory, promise))
+            Ok(NextRun {
+                streams: start(&memory, run).await?,
+                memory,
+                promise,
+                minimum,
+            })
         };
         Some(next.boxed())
     }
@@ -156,7 +195,8 @@ mod tests {
         let environment = memory.environment(session);
         let operator = MemoryConsumer::new("join").register(&environment.memory_pool);
         let start: Start<()> = Arc::new(|_, _| futures::future::ready(Ok(())).boxed());
-        let again = Again::new(memory, Arc::default(), start);
+        let unknown: Estimate = Arc::new(|_| futures::future::ready(None).boxed());
+        let again = Again::new(memory, Arc::default(), start, unknown);
         (again, operator)
     }
 
@@ -182,7 +222,9 @@ mod tests {
         let mut next = again.after(&refused).unwrap();
         assert!(poll!(&mut next).is_pending());
         drop((other, table));
-        let ((), memory, promise) = next.await.unwrap();
+        let NextRun {
+            memory, promise, ..
+        } = next.await.unwrap();
         let (_, late) = query(&session);
         while late.try_grow(1 << 20).is_ok() {}
         let pool = &memory.environment(&session).memory_pool;
@@ -230,7 +272,7 @@ mod tests {
             .reach()
             .expect_err("the run that was ended changes nothing");
         drop(operator);
-        let ((), memory, _promise) = next.await.unwrap();
-        assert!(!memory.ends());
+        let next = next.await.unwrap();
+        assert!(!next.memory.ends());
     }
 }

@@ -14,39 +14,18 @@
 //! Bounds: a query waits for at most [`WAIT_MAX`], and then begins with what there is.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use tokio::time::timeout;
 
-use super::minimum::{minimum_bytes, quick_minimum_bytes};
+use super::minimum::Minimum;
+use super::open_queries::OpenQuery;
 use crate::memory::{Promise, QueryMemory, WAIT_MAX};
 
 /// No plan waits for more than this part of the limit (a divisor): estimates may be far too high,
 /// and a query that waits for most of the memory waits until all others have ended.
 const MOST: u64 = 16;
-
-/// The number of queries that a session has open: an extension of its configuration.
-#[derive(Default)]
-pub(crate) struct OpenQueries(AtomicUsize);
-
-/// An open query of a session. Dropping it closes it.
-pub(crate) struct OpenQuery(Arc<OpenQueries>);
-
-impl OpenQueries {
-    /// Opens a query, and returns whether it is the only one of its session.
-    pub(crate) fn open(self: &Arc<Self>) -> (OpenQuery, bool) {
-        let others = self.0.fetch_add(1, Ordering::Relaxed);
-        (OpenQuery(Arc::clone(self)), others == 0)
-    }
-}
-
-impl Drop for OpenQuery {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// The memory with which a query begins.
 pub(crate) struct Admission {
@@ -57,25 +36,26 @@ pub(crate) struct Admission {
 
 impl Admission {
     /// Admits a query of a session; `None` if the session does not use an engine's memory.
-    /// Dropping the future ends the wait.
+    /// Dropping the future ends the wait. `open` is the query, if the session counts its own.
     pub(crate) async fn of(
         session: &RuntimeEnv,
         plan: &dyn ExecutionPlan,
+        open: Option<&OpenQuery>,
         may_wait: bool,
     ) -> Option<Self> {
         let memory = QueryMemory::of_session(session)?;
-        if let Some(minimum) = quick_minimum_bytes(plan, memory.limit()) {
-            memory.estimated(minimum);
+        if let Some(open) = open {
+            open.has(memory.record());
         }
-        if may_wait
-            && memory.is_short()
-            && let Some(admitted) = wait(&memory, minimum_bytes(plan, memory.limit())).await
-        {
-            let promise = Some(Promise::of(&admitted));
-            return Some(Self {
-                memory: admitted,
-                promise,
-            });
+        if may_wait && memory.is_short() {
+            let minimum = Minimum::of(plan, memory.limit()).bytes();
+            if let Some(admitted) = wait(&memory, minimum).await {
+                let promise = Some(Promise::of(&admitted));
+                return Some(Self {
+                    memory: admitted,
+                    promise,
+                });
+            }
         }
         Some(Self {
             memory,
@@ -98,12 +78,71 @@ async fn wait(first: &Arc<QueryMemory>, minimum: u64) -> Option<Arc<QueryMemory>
 
 #[cfg(test)]
 mod tests {
+    use std::fmt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use datafusion::common::internal_err;
+    use datafusion::common::tree_node::TreeNodeRecursion;
+    use datafusion::error::Result;
     use datafusion::execution::memory_pool::MemoryConsumer;
+    use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+    use datafusion::physical_expr::PhysicalExpr;
+    use datafusion::physical_plan::{DisplayAs, DisplayFormatType, PlanProperties};
     use datafusion::prelude::SessionContext;
     use futures::poll;
 
     use super::*;
     use crate::{Engine, EngineConfig};
+
+    /// A plan that counts how often somebody looks below it.
+    #[derive(Debug)]
+    struct Counted {
+        below: Arc<dyn ExecutionPlan>,
+        looks: AtomicUsize,
+    }
+
+    impl DisplayAs for Counted {
+        fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.name())
+        }
+    }
+
+    impl ExecutionPlan for Counted {
+        fn name(&self) -> &'static str {
+            "Counted"
+        }
+
+        fn properties(&self) -> &Arc<PlanProperties> {
+            self.below.properties()
+        }
+
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            self.looks.fetch_add(1, Ordering::Relaxed);
+            vec![&self.below]
+        }
+
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        ) -> Result<TreeNodeRecursion> {
+            Ok(TreeNodeRecursion::Continue)
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            _: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> Result<Arc<dyn ExecutionPlan>> {
+            internal_err!("it is only counted")
+        }
+
+        fn execute(
+            &self,
+            partition: usize,
+            context: Arc<TaskContext>,
+        ) -> Result<SendableRecordBatchStream> {
+            self.below.execute(partition, context)
+        }
+    }
 
     async fn plan(sql: &str) -> Arc<dyn ExecutionPlan> {
         let context = SessionContext::new();
@@ -111,6 +150,29 @@ mod tests {
         context.sql(large).await.unwrap();
         let frame = context.sql(sql).await.unwrap();
         frame.create_physical_plan().await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_plan_is_looked_at_only_while_memory_is_short() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let sorts = Counted {
+            below: plan("SELECT value FROM generate_series(1, 9) ORDER BY value DESC").await,
+            looks: AtomicUsize::new(0),
+        };
+        let looks = || sorts.looks.load(Ordering::Relaxed);
+        let first = Admission::of(&session, &sorts, None, true).await.unwrap();
+        assert_eq!(looks(), 0, "memory is free");
+        let pool = &first.memory.environment(&session).memory_pool;
+        let table = MemoryConsumer::new("join").register(pool);
+        while table.try_grow(64 << 10).is_ok() {}
+        let second = Admission::of(&session, &sorts, None, true).await.unwrap();
+        assert!(second.promise.is_some() && looks() > 0, "memory is short");
+        drop(table);
     }
 
     #[tokio::test]
@@ -124,34 +186,27 @@ mod tests {
         let joins = plan("SELECT a.k FROM large a JOIN large b ON a.k = b.k").await;
         let sorts = plan("SELECT value FROM generate_series(1, 9) ORDER BY value DESC").await;
         let passes = plan("SELECT value FROM generate_series(1, 9)").await;
-        let first = Admission::of(&session, joins.as_ref(), true).await.unwrap();
+        let first = Admission::of(&session, joins.as_ref(), None, true)
+            .await
+            .unwrap();
         assert!(first.promise.is_none(), "memory is free");
         let pool = &first.memory.environment(&session).memory_pool;
         let table = MemoryConsumer::new("join").register(pool);
         while table.try_grow(64 << 10).is_ok() {}
         for (plan, may_wait) in [(&passes, true), (&joins, false)] {
-            let begun = Admission::of(&session, plan.as_ref(), may_wait).await;
+            let begun = Admission::of(&session, plan.as_ref(), None, may_wait).await;
             assert!(begun.unwrap().promise.is_none());
         }
-        let small = Admission::of(&session, sorts.as_ref(), true).await.unwrap();
+        let small = Admission::of(&session, sorts.as_ref(), None, true)
+            .await
+            .unwrap();
         assert!(small.promise.is_some(), "it is small");
         let pool = &small.memory.environment(&session).memory_pool;
         let sort = MemoryConsumer::new("sort").register(pool);
         sort.try_grow(64 << 10).expect("it was promised");
-        let mut waits = Box::pin(Admission::of(&session, joins.as_ref(), true));
+        let mut waits = Box::pin(Admission::of(&session, joins.as_ref(), None, true));
         assert!(poll!(&mut waits).is_pending());
         drop((table, first));
         assert!(waits.await.unwrap().promise.is_some());
-    }
-
-    #[test]
-    fn a_session_counts_its_open_queries() {
-        let all = Arc::<OpenQueries>::default();
-        let (first, is_only) = all.open();
-        assert!(is_only);
-        let (second, is_only) = all.open();
-        assert!(!is_only);
-        drop((first, second));
-        assert!(all.open().1);
     }
 }

@@ -15,6 +15,7 @@ use coscan_storage::pool::{
 use datafusion::catalog::{CatalogProviderList, MemoryCatalogProviderList};
 use datafusion::execution::runtime_env::RuntimeEnv;
 
+use super::open_queries::Sessions;
 use crate::error::Result;
 use crate::fragment::{Board, StateCache};
 use crate::index_catalog::IndexBuild;
@@ -40,6 +41,7 @@ struct Inner {
     catalogs: Arc<dyn CatalogProviderList>,
     /// The chunk jobs and chunk states that queries share.
     board: Arc<Board>,
+    sessions: Sessions,
 }
 
 /// Counts of what an engine has done so far, summed over its pools and devices.
@@ -119,6 +121,7 @@ impl Engine {
             resources: Arc::new(resources),
             catalogs: Arc::new(MemoryCatalogProviderList::new()),
             board: Arc::new(board),
+            sessions: Sessions::default(),
         });
         Ok(Self { inner })
     }
@@ -130,6 +133,11 @@ impl Engine {
 
     pub(super) fn catalogs(&self) -> &Arc<dyn CatalogProviderList> {
         &self.inner.catalogs
+    }
+
+    /// The sessions and their open queries.
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.inner.sessions
     }
 
     /// The chunk jobs and chunk states that queries share.

@@ -1,9 +1,9 @@
 //! How much memory does a plan need at least?
 //!
-//! A rough estimate, for queries that arrive while memory is short: what the operators hold that
-//! cannot give their memory back while they run. A join holds its build side, by DataFusion's
-//! statistics; one without statistics counts [`UNKNOWN_BYTES`]. Sorts spill, and aggregates emit or
-//! spill their groups, so they need what they begin with.
+//! A rough estimate, for queries that arrive while memory is short, and for those that were refused
+//! some: what the operators hold that cannot give their memory back while they run. A join holds
+//! its build side, by DataFusion's statistics; one without statistics counts [`UNKNOWN_BYTES`].
+//! Sorts spill, and aggregates emit or spill their groups, so they need what they begin with.
 //! Not here: who waits, and for how long (`coscan_core::memory`).
 
 use arrow::datatypes::{DataType, Schema};
@@ -32,37 +32,48 @@ const TEXT_BYTES: u64 = 32;
 /// What a row takes in a hash table beside its columns: its hash, its place in the chain.
 const ROW_BYTES: u64 = 16;
 
-/// Bytes that the operators of a plan need at least, in a memory of `limit` bytes; 0 for one that
-/// holds no rows.
-pub(crate) fn minimum_bytes(plan: &dyn ExecutionPlan, limit: u64) -> u64 {
-    let batches = (limit / BATCHES).min(BATCHES_MAX);
-    of_all(plan, batches, &StatisticsContext::new())
+/// What the operators of a plan need at least; nothing for one that holds no rows.
+pub(crate) struct Minimum<'a> {
+    /// Bytes of the operators that hold some batches.
+    batches: u64,
+    /// The nodes of which an operator holds all rows.
+    held: Vec<&'a dyn ExecutionPlan>,
 }
 
-/// The same without statistics, which cost time; `None` for a plan that needs them.
-pub(crate) fn quick_minimum_bytes(plan: &dyn ExecutionPlan, limit: u64) -> Option<u64> {
-    let batches = (limit / BATCHES).min(BATCHES_MAX);
-    let own = match holds(plan) {
-        Holds::Nothing => 0,
-        Holds::Batches => batches,
-        Holds::RowsOf(_) => return None,
-    };
-    let mut children = plan.children().into_iter();
-    children.try_fold(own, |sum, child| {
-        Some(sum.saturating_add(quick_minimum_bytes(child.as_ref(), limit)?))
-    })
-}
+impl<'a> Minimum<'a> {
+    /// Walks the plan, for a memory of `limit` bytes.
+    pub(crate) fn of(plan: &'a dyn ExecutionPlan, limit: u64) -> Self {
+        let mut all = Self {
+            batches: 0,
+            held: vec![],
+        };
+        all.add(plan, (limit / BATCHES).min(BATCHES_MAX));
+        all
+    }
 
-fn of_all(plan: &dyn ExecutionPlan, batches: u64, statistics: &StatisticsContext) -> u64 {
-    let own = match holds(plan) {
-        Holds::Nothing => 0,
-        Holds::Batches => batches,
-        Holds::RowsOf(node) => rows_bytes(node, statistics).unwrap_or(UNKNOWN_BYTES),
-    };
-    let children = plan.children().into_iter();
-    children
-        .map(|child| of_all(child.as_ref(), batches, statistics))
-        .fold(own, u64::saturating_add)
+    /// In bytes, by statistics. Computing these takes time.
+    pub(crate) fn bytes(&self) -> u64 {
+        let statistics = StatisticsContext::new();
+        let rows = self.held.iter();
+        rows.map(|node| rows_bytes(*node, &statistics).unwrap_or(UNKNOWN_BYTES))
+            .fold(self.batches, u64::saturating_add)
+    }
+
+    /// In bytes; `None` if it depends on statistics, which may be far too low.
+    pub(crate) fn certain(&self) -> Option<u64> {
+        self.held.is_empty().then_some(self.batches)
+    }
+
+    fn add(&mut self, plan: &'a dyn ExecutionPlan, batches: u64) {
+        match holds(plan) {
+            Holds::Nothing => {}
+            Holds::Batches => self.batches = self.batches.saturating_add(batches),
+            Holds::RowsOf(node) => self.held.push(node),
+        }
+        for child in plan.children() {
+            self.add(child.as_ref(), batches);
+        }
+    }
 }
 
 /// What an operator holds while it runs.
@@ -121,13 +132,14 @@ mod tests {
 
     use super::*;
 
-    async fn minimum(sql: &str) -> u64 {
+    async fn minimum(sql: &str) -> (u64, Option<u64>) {
         let context = SessionContext::new();
         let small = "CREATE TABLE small AS SELECT value AS k FROM generate_series(1, 1000)";
         context.sql(small).await.unwrap();
         let plan = context.sql(sql).await.unwrap();
         let plan = plan.create_physical_plan().await.unwrap();
-        minimum_bytes(plan.as_ref(), 1 << 30)
+        let minimum = Minimum::of(plan.as_ref(), 1 << 30);
+        (minimum.bytes(), minimum.certain())
     }
 
     #[tokio::test]
@@ -137,21 +149,25 @@ mod tests {
             "SELECT k + 1 FROM small WHERE k > 5 LIMIT 3",
             "SELECT count(*), sum(k) FROM small",
         ] {
-            assert_eq!(minimum(sql).await, 0, "{sql}");
+            assert_eq!(minimum(sql).await, (0, Some(0)), "{sql}");
         }
         for sql in [
             "SELECT k % 10, count(*) FROM small GROUP BY 1",
             "SELECT * FROM small ORDER BY k",
             "SELECT k, rank() OVER (ORDER BY k) FROM small",
         ] {
-            assert!(minimum(sql).await > 0, "{sql}");
+            let (bytes, certain) = minimum(sql).await;
+            assert!(bytes > 0, "{sql}");
+            assert_eq!(certain, Some(bytes), "{sql}: it asked for no statistics");
         }
     }
 
     #[tokio::test]
     async fn a_join_needs_its_build_side() {
-        let join = minimum("SELECT * FROM small a JOIN small b ON a.k = b.k + 1").await;
+        let join = "SELECT * FROM small a JOIN small b ON a.k = b.k + 1";
         let rows = 1000 * (8 + ROW_BYTES);
-        assert!((rows..2 * rows).contains(&join), "{join}");
+        let (bytes, certain) = minimum(join).await;
+        assert!((rows..2 * rows).contains(&bytes), "{bytes}");
+        assert_eq!(certain, None, "statistics may be wrong");
     }
 }

@@ -6,6 +6,7 @@
 //! | `engine.rs` | what do all sessions share? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
 //! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
+//! | `open_queries.rs` | which queries does a session have open, and what do they wait for? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
@@ -19,6 +20,7 @@ mod engine;
 mod ext;
 mod minimum;
 mod on_nodes;
+mod open_queries;
 mod prepared;
 mod rust;
 mod start;
@@ -42,12 +44,12 @@ use crate::settings::EngineConfig;
 use crate::tables::shared::{Place, SharedTables};
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
-use admission::OpenQueries;
 pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
 pub(crate) use ext::{add_settings, of_planned};
 pub(crate) use on_nodes::OnNodes;
+pub use open_queries::{OpenQueries, SessionOwner};
 pub use prepared::Prepared;
 pub use rust::Statement;
 pub use start::{StartOptions, TransactionRules, only_reads, start};
@@ -126,7 +128,7 @@ impl Engine {
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, SCHEMA)
             .with_batch_size(config.batch_rows)
-            .with_extension(Arc::<OpenQueries>::default());
+            .with_extension(self.sessions().begin());
         if let Some(partitions) = config.target_partitions {
             options = options.with_target_partitions(partitions);
         }

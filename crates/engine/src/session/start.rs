@@ -19,11 +19,13 @@ use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
 use super::Session;
-use super::admission::{Admission, OpenQueries, OpenQuery};
+use super::admission::Admission;
+use super::minimum::Minimum;
 use super::on_nodes;
+use super::open_queries::{OpenQueries, OpenQuery};
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::{Error, engine_error};
-use crate::running::{Again, Guard, Running, Start, Streams};
+use crate::running::{Again, Estimate, Guard, Running, Start, Streams};
 use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
 use crate::statement::on_large_stack;
 use crate::tasks::{self, Fingerprint, QueryTasks};
@@ -149,7 +151,8 @@ pub async fn start(
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();
     let may_wait = may_run_again && is_only && !transaction.undoable;
-    let (memory, promise) = on_large_stack(Admission::of(&session, physical.as_ref(), may_wait))
+    let admission = Admission::of(&session, physical.as_ref(), open.as_ref(), may_wait);
+    let (memory, promise) = on_large_stack(admission)
         .await
         .map_or((None, None), |begun| (Some(begun.memory), begun.promise));
     let environment = memory.as_ref().map_or_else(
@@ -169,7 +172,9 @@ pub async fn start(
     if let Some(memory) = memory
         && may_run_again
     {
-        running.may_run_again(Again::new(memory, point, planned.start_again(session)));
+        let estimate = planned.estimate();
+        let start = planned.start_again(session);
+        running.may_run_again(Again::new(memory, point, start, estimate));
     }
     Ok(running)
 }
@@ -244,16 +249,38 @@ impl Planned {
             let planned = self.of_run(run);
             let tasks = planned.tasks.clone();
             let environment = memory.environment(&session);
-            let started: BoxFuture<'static, _> = on_large_stack(async move {
+            let started = on_large_stack(async move {
                 let plan = planned.physical().await?;
                 planned.streams(&plan, environment)
-            })
-            .boxed();
-            match tasks {
-                Some(tasks) => tasks.schedule(started).boxed(),
-                None => started,
-            }
+            });
+            in_turn(tasks.as_ref(), started.boxed())
         })
+    }
+
+    /// What the plan needs at least, estimated when somebody asks. It is planned for that: the
+    /// physical plan does not outlive its start, because it would keep the tables of its joins.
+    fn estimate(self: &Arc<Self>) -> Estimate {
+        let planned = Arc::clone(self);
+        Arc::new(move |limit| {
+            let own = Arc::clone(&planned);
+            let estimated = on_large_stack(async move {
+                // If this fails, so does the next run.
+                let plan = own.physical().await.ok()?;
+                Minimum::of(plan.as_ref(), limit).certain()
+            });
+            in_turn(planned.tasks.as_ref(), estimated.boxed())
+        })
+    }
+}
+
+/// The work, when it is the query's turn.
+fn in_turn<T: Send + 'static>(
+    tasks: Option<&Arc<QueryTasks>>,
+    work: BoxFuture<'static, T>,
+) -> BoxFuture<'static, T> {
+    match tasks {
+        Some(tasks) => tasks.schedule(work).boxed(),
+        None => work,
     }
 }
 

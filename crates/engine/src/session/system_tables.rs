@@ -7,19 +7,25 @@
 //! | `indexes` | the known indexes |
 //! | `fragments`, `state_cache` | the fragment classes, the states of chunks that are kept |
 //! | `operators` | the shared operators |
+//! | `queries` | the open queries, their memory, what they wait for |
 //!
 //! Every query computes the rows from one snapshot of each pool. For `coscan.indexes` it also
 //! reads the manifests, because another process may have refreshed or dropped an index.
 //!
+//! R4: a session with an owner sees of other users' queries that they are there, as in
+//! `pg_stat_activity`.
 //! Not here: settings (`SHOW ALL`, `information_schema.df_settings`).
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+    ArrayRef, AsArray, BooleanArray, Float64Array, Int32Array, RecordBatch, StringArray,
+    UInt32Array, UInt64Array,
 };
+use arrow::compute::nullif;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use coscan_core::DeviceId;
@@ -31,14 +37,16 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::engine::{Engine, EngineMetrics, WeakEngine};
+use super::open_queries::{OpenQueries, QueryRow};
 use crate::fragment::Counts;
 use crate::index::look_again;
+use crate::memory::{Cause, Look, Wait};
 use crate::rights::places;
 
 /// The schema with the system tables.
 pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
     let schema = MemorySchemaProvider::new();
-    let tables: [(&str, Rows); 8] = [
+    let tables: [(&str, Rows); 9] = [
         ("scans", scans),
         ("chunks", chunks),
         ("devices", devices),
@@ -47,6 +55,7 @@ pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
         ("fragments", fragments),
         ("state_cache", state_cache),
         ("operators", operators),
+        ("queries", queries),
     ];
     for (name, rows) in tables {
         let table = SystemTable {
@@ -62,6 +71,10 @@ pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {
 
 /// The columns of any system table that show paths of files and devices.
 const PLACES: [&str; 5] = ["file", "folder", "name", "paths", "state"];
+
+/// The columns that show other users' rows too, and the one that says whose a row is.
+const SHOWN_TO_ALL: [&str; 2] = ["pid", USER];
+const USER: &str = "usename";
 
 /// Computes the rows of a table; without an engine, no rows.
 type Rows = fn(Option<&Engine>) -> Result<RecordBatch>;
@@ -100,6 +113,10 @@ impl TableProvider for SystemTable {
             // R3: the session does not see where files are.
             rows = places::hide(&rows, &PLACES)?;
         }
+        let own = session.config().get_extension::<OpenQueries>();
+        if let Some(user) = own.as_ref().and_then(|own| own.user()) {
+            rows = hide_others(rows, user)?;
+        }
         let schema = Arc::clone(&self.schema);
         Ok(MemorySourceConfig::try_new_exec(
             &[vec![rows]],
@@ -117,6 +134,26 @@ impl fmt::Debug for SystemTable {
     }
 }
 
+/// R4: the rows, without what `user` may not see of others'.
+fn hide_others(rows: RecordBatch, user: &str) -> Result<RecordBatch> {
+    let Some(users) = rows.column_by_name(USER) else {
+        return Ok(rows);
+    };
+    let users = users.as_string::<i32>().iter();
+    let of_others: BooleanArray = users.map(|one| Some(one != Some(user))).collect();
+    let schema = rows.schema();
+    let columns = schema.fields().iter().zip(rows.columns());
+    let columns = columns.map(|(field, column)| {
+        if SHOWN_TO_ALL.contains(&field.name().as_str()) {
+            Ok(Arc::clone(column))
+        } else {
+            nullif(column, &of_others)
+        }
+    });
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(RecordBatch::try_new(schema, columns)?)
+}
+
 /// The columns of a table, as they are added.
 #[derive(Default)]
 struct Columns {
@@ -128,6 +165,13 @@ impl Columns {
     fn add(&mut self, name: &str, array: ArrayRef) {
         self.fields
             .push(Field::new(name, array.data_type().clone(), false));
+        self.arrays.push(array);
+    }
+
+    /// A column that may hold NULL.
+    fn known(&mut self, name: &str, array: ArrayRef) {
+        self.fields
+            .push(Field::new(name, array.data_type().clone(), true));
         self.arrays.push(array);
     }
 
@@ -384,6 +428,42 @@ fn operators(engine: Option<&Engine>) -> Result<RecordBatch> {
     columns.count("reruns", done().map(|done| done.reruns));
     columns.count("deadlocks", done().map(|done| done.deadlocks));
     columns.count("failed", done().map(|done| done.failed));
+    columns.finish()
+}
+
+/// One row for each open query.
+fn queries(engine: Option<&Engine>) -> Result<RecordBatch> {
+    let rows = engine.map(|engine| engine.sessions().queries());
+    let rows: Vec<QueryRow> = rows.unwrap_or_default();
+    let owner = || rows.iter().map(|query| query.owner.as_ref());
+    let look = || rows.iter().map(|query| &query.look);
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let mut columns = Columns::default();
+    let pids: Int32Array = owner().map(|owner| Some(owner?.pid)).collect();
+    columns.known("pid", Arc::new(pids));
+    let users: StringArray = owner().map(|owner| Some(&owner?.user)).collect();
+    columns.known(USER, Arc::new(users));
+    let state = |waits: bool| Some(if waits { "waiting" } else { "running" });
+    let states: StringArray = look().map(|look| state(look.wait.is_some())).collect();
+    columns.known("state", Arc::new(states));
+    let events: StringArray = look().map(|look| look.wait.map(Wait::event)).collect();
+    columns.known("wait_event", Arc::new(events));
+    let open: Float64Array = rows.iter().map(|query| Some(ms(query.runs))).collect();
+    columns.known("open_ms", Arc::new(open));
+    let waited: Float64Array = look().map(|look| look.waited.map(ms)).collect();
+    columns.known("waited_ms", Arc::new(waited));
+    let counts: [(&str, fn(&Look) -> u64); 4] = [
+        ("bytes_held", |look| look.held),
+        ("bytes_promised", |look| look.promised),
+        ("bytes_awaited", |look| look.awaited),
+        ("reruns", |look| look.reruns),
+    ];
+    for (name, count) in counts {
+        let counts: UInt64Array = look().map(|look| Some(count(look))).collect();
+        columns.known(name, Arc::new(counts));
+    }
+    let causes: StringArray = look().map(|look| look.cause.map(Cause::name)).collect();
+    columns.known("rerun_cause", Arc::new(causes));
     columns.finish()
 }
 

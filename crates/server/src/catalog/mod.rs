@@ -11,6 +11,7 @@
 //!
 //! Not here: rewriting clients' queries so that DataFusion can plan them (`coscan_pg::dialect`).
 
+mod activity;
 mod bare;
 mod functions;
 mod grid;
@@ -36,6 +37,7 @@ use datafusion_pg_catalog::pg_catalog::quote_ident_udf::{
     create_parse_ident_udf, create_quote_ident_udf,
 };
 
+pub(crate) use self::activity::{Backend, Backends, Listed};
 use self::functions::{Known, Read};
 pub(crate) use self::information_schema::DEFINITIONS;
 use self::information_schema::InformationSchema;
@@ -51,6 +53,7 @@ pub(crate) struct PgCatalog {
     shipped: Arc<Shipped>,
     read: Arc<Read>,
     functions: Vec<ScalarUDF>,
+    backends: Arc<Backends>,
     /// Made for the first session.
     bounded: OnceLock<Vec<ScalarUDF>>,
 }
@@ -68,8 +71,14 @@ impl PgCatalog {
                 create_parse_ident_udf(),
                 create_quote_ident_udf(),
             ],
+            backends: Arc::default(),
             bounded: OnceLock::new(),
         })
+    }
+
+    /// The connections that `pg_stat_activity` shows.
+    pub(crate) fn backends(&self) -> &Arc<Backends> {
+        &self.backends
     }
 
     /// A copy of the session with `pg_catalog` for `user`, whose connection has the process id
@@ -84,7 +93,7 @@ impl PgCatalog {
             below: Arc::clone(&below),
             database: database.clone(),
             user: user.to_owned(),
-            pid,
+            backends: Arc::clone(&self.backends),
             origins: Arc::clone(&origins),
             describes_itself: state.config_options().catalog.information_schema,
             pg: Arc::new(OnceLock::new()),

@@ -19,6 +19,7 @@ use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use futures::FutureExt;
 
+use super::activity::Backends;
 use crate::origins::Origins;
 
 /// One connection's view of the catalogs.
@@ -27,8 +28,8 @@ pub(super) struct Model {
     pub(super) below: Arc<dyn CatalogProviderList>,
     pub(super) database: String,
     pub(super) user: String,
-    /// The connection's process id.
-    pub(super) pid: i32,
+    /// The server's connections.
+    pub(super) backends: Arc<Backends>,
     /// The connection's prepared statements.
     pub(super) origins: Arc<Origins>,
     /// Whether there is an `information_schema`.

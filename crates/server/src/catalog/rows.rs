@@ -12,6 +12,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use pgwire::api::Type;
 
+use super::activity::Backend;
 use super::grid::{Cell, Columns, Kind, batch};
 use super::model::{Model, PG_CATALOG};
 use crate::settings::Board;
@@ -75,7 +76,7 @@ impl ServerTable {
 
     pub(super) async fn read(self, model: Model, board: Arc<Board>) -> Result<RecordBatch> {
         let rows = match self {
-            Self::Activity => vec![activity(&model, &board)],
+            Self::Activity => activity(&model),
             Self::Attribute => attributes(&model).await?,
             Self::Authid => vec![role(&model, &[Cell::Null, Cell::Null])],
             Self::Class => classes(&model).await?,
@@ -104,27 +105,36 @@ impl ServerTable {
     }
 }
 
-/// The connection that runs the query. PostgreSQL shows little of other users' connections.
-fn activity(model: &Model, board: &Board) -> Vec<Cell> {
-    let mut databases = model.databases().into_iter();
-    let own = databases.find(|(_, name)| *name == model.database);
-    let mut row = vec![Cell::Null; ACTIVITY.len()];
-    let known: [(&str, Cell); 8] = [
-        ("datid", own.map_or(Cell::Null, |(oid, _)| oid.into())),
-        ("datname", model.database.as_str().into()),
-        ("pid", model.pid.into()),
-        ("usesysid", OWNER.into()),
-        ("usename", model.user.as_str().into()),
-        ("application_name", board.value("application_name").into()),
-        ("state", "active".into()),
-        ("backend_type", "client backend".into()),
-    ];
-    for (column, value) in known {
-        if let Some(at) = ACTIVITY.iter().position(|(name, _)| *name == column) {
-            row[at] = value;
+/// The connections of the server. R4: of other users' a client sees what PostgreSQL shows to those
+/// who may not read all statistics.
+fn activity(model: &Model) -> Vec<Vec<Cell>> {
+    let databases = model.databases();
+    let row = |backend: &Backend| {
+        let mut databases = databases.iter();
+        let database = databases.find(|(_, name)| *name == backend.database);
+        let database = database.map_or(Cell::Null, |(oid, _)| Cell::from(*oid));
+        let mut known: Vec<(&str, Cell)> = vec![
+            ("datid", database),
+            ("datname", backend.database.as_str().into()),
+            ("pid", backend.pid.into()),
+            ("usesysid", OWNER.into()),
+            ("usename", backend.user.as_str().into()),
+            ("application_name", backend.application_name().into()),
+        ];
+        if backend.user == model.user {
+            known.extend(backend.private());
+        } else {
+            known.push(("query", "<insufficient privilege>".into()));
         }
-    }
-    row
+        let cell = |column: &str| {
+            let found = known.iter().find(|(name, _)| *name == column);
+            found.map_or(Cell::Null, |(_, cell)| cell.clone())
+        };
+        let cells = ACTIVITY.iter().map(|(column, _)| cell(column));
+        cells.collect::<Vec<_>>()
+    };
+    let all = model.backends.all();
+    all.iter().map(|backend| row(backend)).collect()
 }
 
 /// The named statements of the connection. Their plans are not counted: one plan serves as long as

@@ -8,6 +8,7 @@
 //! | `net/auth.rs` | who may connect? |
 //! | `net/keepalive.rs` | when does the server give up a client that does not answer? |
 //! | `net/spare.rs` | how does it refuse clients when no file descriptor is left? |
+//! | `net/client_wait.rs` | does a connection wait for its client? |
 //! | `net/cancel.rs` | what can end a statement before its last row? |
 //! | `net/ledger.rs` | how much memory may a client make its connection hold? |
 //! | `net/senders.rs` | how many connections send rows of large batches at a time? |
@@ -16,6 +17,7 @@
 
 mod auth;
 mod cancel;
+mod client_wait;
 mod keepalive;
 mod ledger;
 mod senders;
@@ -26,6 +28,7 @@ mod wire;
 
 pub(super) use auth::{Verifier, authenticate, authentication};
 pub(super) use cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached};
+pub(super) use client_wait::ClientWait;
 pub(super) use keepalive::Keepalive;
 pub(super) use ledger::{Held, Ledger};
 pub(super) use senders::{FLUSH_BYTES, Senders, Sending, bound_unsent};

@@ -27,6 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::shared::Shared;
+use crate::catalog::{Backend, Listed};
 use crate::failure::{Failure, stopping};
 use crate::net::{
     GOODBYE_TIMEOUT, Interrupt, Keepalive, Ledger, Phase, Place, Unread, Wire, authenticate,
@@ -51,6 +52,8 @@ pub(crate) struct Connection {
     phase: watch::Receiver<Phase>,
     /// The settings last applied to the socket.
     keepalive: Keepalive,
+    /// What other connections see of this one.
+    listed: Listed,
     _registered: ConnectionGuard,
     _slot: OwnedSemaphorePermit,
 }
@@ -153,6 +156,7 @@ async fn refuse(mut wire: Wire, failure: Failure) {
 struct Admitted {
     session: Session,
     cancel: Arc<ConnectionHandle>,
+    listed: Listed,
     registered: ConnectionGuard,
     slot: OwnedSemaphorePermit,
 }
@@ -172,6 +176,7 @@ impl Admitted {
             cancel: self.cancel,
             phase: shared.phase.clone(),
             keepalive: Keepalive::default(),
+            listed: self.listed,
             _registered: self.registered,
             _slot: self.slot,
         }
@@ -227,6 +232,10 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
     let session = open_session(shared, user, pid, &startup).await?;
     wire.account(&session.ledger)?;
     let (cancel, registered) = shared.cancels.register(pid, secret.clone());
+    let client = (wire.peer, Arc::clone(&wire.client));
+    let (context, moments) = (&session.context, session.moments.clone());
+    let backend = Backend::new(pid, user, client, context, moments);
+    let listed = shared.catalog.backends().enter(backend);
     wire.put(&authentication(Authentication::Ok))?;
     for (name, value) in session.settings.reports(&session.context) {
         let status = ParameterStatus::new(name.to_owned(), value);
@@ -239,6 +248,7 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
     Ok(Some(Admitted {
         session,
         cancel,
+        listed,
         registered,
         slot,
     }))
@@ -428,24 +438,18 @@ impl Connection {
                 }
                 ended => ended?,
             }
-            return Ok(self.wire.send(&ready(self.status)).await?);
+            let ready = self.ready();
+            return Ok(self.wire.send(&ready).await?);
         }
         if self.skipping {
             return Ok(());
         }
-        if matches!(
-            message,
-            PgWireFrontendMessage::Query(_)
-                | PgWireFrontendMessage::Parse(_)
-                | PgWireFrontendMessage::Bind(_)
-                | PgWireFrontendMessage::Execute(_)
-        ) {
-            self.session.moments.begin_statement();
-        }
+        self.begin_statement(&message);
         match message {
             PgWireFrontendMessage::Query(query) => {
                 self.simple_query(query.query).await?;
-                Ok(self.wire.send(&ready(self.status)).await?)
+                let ready = self.ready();
+                Ok(self.wire.send(&ready).await?)
             }
             PgWireFrontendMessage::Parse(parse) => self.parse(parse).await,
             PgWireFrontendMessage::Bind(bind) => self.bind(bind).await,
@@ -459,6 +463,35 @@ impl Connection {
             | PgWireFrontendMessage::CopyFail(_) => Ok(()),
             _ => Err(Failure::protocol("unexpected message").into_fatal().into()),
         }
+    }
+
+    /// Notes that a statement begins, or goes on, with this message.
+    fn begin_statement(&self, message: &PgWireFrontendMessage) {
+        if matches!(
+            message,
+            PgWireFrontendMessage::Query(_)
+                | PgWireFrontendMessage::Parse(_)
+                | PgWireFrontendMessage::Bind(_)
+                | PgWireFrontendMessage::Execute(_)
+        ) {
+            self.session.moments.begin_statement();
+        }
+        match message {
+            PgWireFrontendMessage::Query(query) => self.listed.begins(&query.query),
+            PgWireFrontendMessage::Parse(parse) => self.listed.begins(&parse.query),
+            PgWireFrontendMessage::Bind(bind) => {
+                let name = bind.statement_name.as_deref();
+                self.listed.begins_prepared(name.unwrap_or_default());
+            }
+            PgWireFrontendMessage::Execute(_) => self.listed.goes_on(),
+            _ => {}
+        }
+    }
+
+    /// Tells the client, and whoever asks, that it may begin the next statement.
+    fn ready(&self) -> PgWireBackendMessage {
+        self.listed.idles(self.status);
+        ready(self.status)
     }
 
     /// Removes folders' names from a failure if this client may not see them.
@@ -498,7 +531,8 @@ impl Connection {
         if extended {
             self.skipping = true;
         } else {
-            self.wire.put(&ready(self.status))?;
+            let ready = self.ready();
+            self.wire.put(&ready)?;
         }
         Ok(self.wire.flush().await?)
     }

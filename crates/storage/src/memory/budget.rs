@@ -33,7 +33,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use coscan_core::memory::{Class, Event, HolderId, OnRefusal, OperatorId, Usage};
+use coscan_core::Time;
+use coscan_core::memory::{Class, Event, HolderId, OnRefusal, OperatorId, Standing, Usage};
 use coscan_core::tasks::QueryId;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -352,6 +353,18 @@ impl MemoryBudget {
         self.ledger.usage()
     }
 
+    /// What a query has, and what it waits for; `None` for one that has ended.
+    #[must_use]
+    pub fn standing(&self, query: QueryId) -> Option<Standing> {
+        self.ledger.standing(query)
+    }
+
+    /// The time since `then`, which a [`Standing`] has.
+    #[must_use]
+    pub fn since(&self, then: Time) -> Duration {
+        self.ledger.since(then)
+    }
+
     fn metadata_counted(&self) -> u64 {
         self.metadata_bytes().saturating_sub(METADATA_FREE)
     }
@@ -413,15 +426,20 @@ impl MemoryBudget {
     }
 
     /// Admits a query once `minimum` bytes are free for those of its operators that cannot do
-    /// without. `None`: too many queries wait.
-    pub async fn arrive(self: &Arc<Self>, minimum: u64) -> Option<Admitted> {
+    /// without. `None`: too many queries wait. `arrived` is called before it waits.
+    pub async fn arrive(
+        self: &Arc<Self>,
+        minimum: u64,
+        arrived: impl FnOnce(QueryId),
+    ) -> Option<Admitted> {
         self.look();
         let (query, admitted) = self.ledger.arrive(minimum);
-        let arrived = Admitted {
+        arrived(query);
+        let waiting = Admitted {
             memory: Arc::clone(self),
             query,
         };
-        admitted.await.is_ok().then_some(arrived)
+        admitted.await.is_ok().then_some(waiting)
     }
 
     /// An equal part of the memory for each query that runs or waits, in bytes.

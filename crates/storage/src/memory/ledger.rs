@@ -8,11 +8,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use coscan_core::Time;
 use coscan_core::memory::{
-    Action, Event, HolderId, Memory, MemoryConfig, MemoryError, OperatorId, Usage,
+    Action, Event, HolderId, Memory, MemoryConfig, MemoryError, OperatorId, Standing, Usage,
 };
 use coscan_core::tasks::QueryId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -195,6 +195,15 @@ impl Ledger {
 
     pub(super) fn usage(&self) -> Usage {
         self.state.lock().core.usage()
+    }
+
+    pub(super) fn standing(&self, query: QueryId) -> Option<Standing> {
+        self.state.lock().core.standing(query)
+    }
+
+    /// The time that has passed since the core was told that it is `then`.
+    pub(super) fn since(&self, then: Time) -> Duration {
+        Duration::from_nanos(self.now().0.saturating_sub(then.0))
     }
 
     /// The bytes that a holder may have in all.

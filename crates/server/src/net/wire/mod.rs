@@ -39,6 +39,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
+use super::client_wait::ClientWait;
 use super::keepalive::Keepalive;
 use super::ledger::{Held, Ledger};
 use super::unauthenticated::Place;
@@ -59,6 +60,7 @@ pub(crate) struct Wire {
     idle_held: Option<Held>,
     /// The client's place until it is authenticated.
     place: Option<Arc<Place>>,
+    pub(crate) client: Arc<ClientWait>,
     pub(crate) peer: SocketAddr,
     pub(crate) secure: bool,
 }
@@ -98,6 +100,7 @@ impl Wire {
             current: None,
             idle_held: None,
             place: Some(place),
+            client: Arc::default(),
             peer,
             secure,
         }))
@@ -111,13 +114,18 @@ impl Wire {
                 self.ahead_bytes -= received.bytes;
                 received
             }
-            None => match self.read().await? {
-                Ok(received) => received,
-                Err(error) => {
-                    self.broken = true;
-                    return Some(Err(Unread::Lost(error)));
+            None => {
+                self.client.reads(true);
+                let received = self.read().await;
+                self.client.reads(false);
+                match received? {
+                    Ok(received) => received,
+                    Err(error) => {
+                        self.broken = true;
+                        return Some(Err(Unread::Lost(error)));
+                    }
                 }
-            },
+            }
         };
         self.current = received.held;
         Some(received.message.map_err(Unread::Malformed))
@@ -197,6 +205,7 @@ impl Wire {
     pub(crate) async fn flush(&mut self) -> PgWireResult<()> {
         poll_fn(|cx| {
             let flushed = self.framed.poll_flush_unpin(cx);
+            self.client.writes(flushed.is_pending());
             // During startup a message must not be decoded before its stage.
             if flushed.is_ready() || self.place.is_some() {
                 return flushed;

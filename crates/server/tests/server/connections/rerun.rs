@@ -10,7 +10,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::common::{TestServer, state};
 
-const ROWS: usize = 100_000;
+pub(super) const ROWS: usize = 100_000;
 
 /// A join whose hash table has `rows` rows.
 fn join(what: &str, rows: usize) -> String {
@@ -21,7 +21,7 @@ fn join(what: &str, rows: usize) -> String {
 }
 
 /// A client whose queries have one partition.
-async fn client(server: &TestServer) -> Client {
+pub(super) async fn client(server: &TestServer) -> Client {
     let client = server.connect().await;
     let one = "SET datafusion.execution.target_partitions = 1";
     client.batch_execute(one).await.unwrap();
@@ -38,7 +38,7 @@ async fn reader(server: &TestServer) -> Client {
 }
 
 /// A server with memory for one and a half such tables, and a reader that holds one.
-async fn crowded() -> (TestServer, Arc<dyn MemoryPool>, Client) {
+pub(super) async fn crowded() -> (TestServer, Arc<dyn MemoryPool>, Client) {
     let (large, pool) = TestServer::limited(1 << 30).await;
     let first = reader(&large).await;
     let taken = pool.reserved();
@@ -51,7 +51,7 @@ async fn crowded() -> (TestServer, Arc<dyn MemoryPool>, Client) {
     (server, pool, first)
 }
 
-async fn counted(client: &Client) -> String {
+pub(super) async fn counted(client: &Client) -> String {
     let answer = client.simple_query(&join("count(*)", ROWS)).await.unwrap();
     let rows = answer.iter().filter_map(|message| match message {
         SimpleQueryMessage::Row(row) => row.get(0),
