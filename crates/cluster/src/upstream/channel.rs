@@ -41,7 +41,7 @@ use url::Url;
 use uuid::Uuid;
 
 use super::analyze::TaskPlans;
-use super::codec::TravellingExec;
+use super::codec::{Refusal, TravellingExec};
 use super::errors::{Arrived, arrived};
 use super::network::Network;
 use super::settings;
@@ -238,16 +238,18 @@ impl WorkerChannel for NodeChannel {
         let (name, value) = settings::header(context.session_config().options())
             .map_err(|error| refusals.refuse(query_id, error.into()))?;
         headers.insert(name, value);
+        let unsent = Refusal::default();
         if let MaybeEncoded::Decoded(plan) = request.plan {
             let options = context.session_config().options();
-            request.plan = MaybeEncoded::Decoded(Arc::new(TravellingExec::new(plan, options)));
+            let travelling = TravellingExec::new(plan, options, unsent.clone());
+            request.plan = MaybeEncoded::Decoded(Arc::new(travelling));
         }
         let (heard, node) = (self.heard(), nodes::name(&self.node).to_owned());
         let (key, plans) = (request.task_key, context.session_config().get_extension());
         let sent = self
             .inner
             .coordinator_channel(headers, request, messages, metrics, context);
-        let refused = move |error| refusals.refuse(query_id, heard(error));
+        let refused = move |error| refusals.refuse(query_id, heard(unsent.within(error)));
         let answers = sent.await.map_err(&refused)?;
         let answers = answers.map(move |answer| answer.map_err(&refused));
         let taken = move |answer: &WorkerToCoordinatorMsg| {
