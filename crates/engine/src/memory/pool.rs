@@ -41,6 +41,8 @@ pub(crate) struct QueryMemory {
     in_the_way: AtomicU64,
     /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
+    /// What each node that runs a part of the query keeps for it at least, in bytes.
+    on_nodes: AtomicU64,
 }
 
 impl QueryMemory {
@@ -72,6 +74,16 @@ impl QueryMemory {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
+    /// Declares that each node that runs a part of the query should keep `minimum` bytes for it.
+    pub(crate) fn needs_on_nodes(&self, minimum: u64) {
+        self.on_nodes.store(minimum, Ordering::Relaxed);
+    }
+
+    /// What each node that runs a part of the query should keep for it, in bytes.
+    pub(crate) fn on_nodes(&self) -> u64 {
+        self.on_nodes.load(Ordering::Relaxed)
+    }
+
     fn of(budget: &Arc<MemoryBudget>, query: Admitted, estimate: u64) -> Arc<Self> {
         let own = Arc::new(Self {
             budget: Arc::clone(budget),
@@ -81,6 +93,7 @@ impl QueryMemory {
             needed: AtomicU64::new(0),
             in_the_way: AtomicU64::new(0),
             ends: Arc::new(AtomicBool::new(false)),
+            on_nodes: AtomicU64::new(0),
         });
         own.on_end(|| ());
         own

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 
 use super::Session;
 use super::admission::{Admission, OpenQueries, OpenQuery};
-use super::on_nodes;
+use super::on_nodes::{self, OnNodes};
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::{Error, engine_error};
 use crate::running::{Again, Guard, Running, Start, Streams};
@@ -169,7 +169,10 @@ pub async fn start(
     if let Some(memory) = memory
         && may_run_again
     {
-        running.may_run_again(Again::new(memory, point, planned.start_again(session)));
+        let nodes = planned.state.config().get_extension::<OnNodes>();
+        let turn = nodes.map(|nodes| Arc::clone(&nodes.turn));
+        let again = Again::new(memory, point, planned.start_again(session));
+        running.may_run_again(again.with_turn(turn));
     }
     Ok(running)
 }
