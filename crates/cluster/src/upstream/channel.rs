@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
-use coscan::parts::LostNode;
+use coscan::parts::{self, LostNode};
 use datafusion::common::not_impl_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -44,7 +44,7 @@ use super::analyze::TaskPlans;
 use super::codec::{Refusal, TravellingExec};
 use super::errors::{Arrived, arrived};
 use super::network::Network;
-use super::settings;
+use super::{memory, settings};
 use crate::error::{Error, Result, other_version};
 use crate::nodes::{self, Links, Suspects, Timeouts, Tls};
 
@@ -236,6 +236,9 @@ impl WorkerChannel for NodeChannel {
     ) -> PlanResult<BoxStream<'static, PlanResult<WorkerToCoordinatorMsg>>> {
         let (refusals, query_id) = (Arc::clone(&self.refusals), request.task_key.query_id);
         let (name, value) = settings::header(context.session_config().options())
+            .map_err(|error| refusals.refuse(query_id, error.into()))?;
+        headers.insert(name, value);
+        let (name, value) = memory::header(query_id, parts::needed_on_nodes(context))
             .map_err(|error| refusals.refuse(query_id, error.into()))?;
         headers.insert(name, value);
         let unsent = Refusal::default();

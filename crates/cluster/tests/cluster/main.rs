@@ -9,6 +9,7 @@
 #[path = "../../../engine/tests/engine/common/mod.rs"]
 mod common;
 mod failures;
+mod memory;
 mod once;
 mod refused;
 mod tls;
