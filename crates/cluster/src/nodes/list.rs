@@ -12,6 +12,7 @@
 //! certificate = "coordinator.pem"
 //! key = "coordinator-key.pem"
 //! authority = "authority.pem"
+//! name = "workers.example"   # that all certificates have, whatever address a node is reached by
 //! ```
 
 use std::collections::BTreeSet;
@@ -56,6 +57,7 @@ struct WrittenTls {
     certificate: PathBuf,
     key: PathBuf,
     authority: PathBuf,
+    name: Option<String>,
 }
 
 impl Nodes {
@@ -100,6 +102,7 @@ impl Nodes {
             certificate,
             key,
             authority,
+            name,
         }) = tls
         else {
             return Ok(nodes);
@@ -110,7 +113,10 @@ impl Nodes {
             key: folder.join(key),
             authority: folder.join(authority),
         })?;
-        Ok(nodes.with_tls(tls))
+        Ok(nodes.with_tls(match name {
+            Some(name) => tls.with_name(name),
+            None => tls,
+        }))
     }
 
     fn parse(text: &str) -> Result<(Self, Option<WrittenTls>), String> {

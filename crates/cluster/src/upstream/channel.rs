@@ -165,11 +165,16 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The side of TLS that connects: it shows its certificate, and wants one of the same authority.
+/// The side of TLS that connects: it shows its certificate, and wants one of the same authority
+/// that names the node.
 fn connecting(tls: &Tls) -> ClientTlsConfig {
-    ClientTlsConfig::new()
+    let connecting = ClientTlsConfig::new()
         .identity(Identity::from_pem(&tls.certificate, &tls.key))
-        .ca_certificate(Certificate::from_pem(&tls.authority))
+        .ca_certificate(Certificate::from_pem(&tls.authority));
+    match &tls.name {
+        Some(name) => connecting.domain_name(name),
+        None => connecting,
+    }
 }
 
 #[async_trait]
