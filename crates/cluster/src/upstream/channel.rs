@@ -10,7 +10,7 @@
 //! Not here: what is in a plan (`codec.rs`).
 //! Bounds: [`REFUSED_MAX`] refusals are remembered.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -116,6 +116,12 @@ impl Channels {
         let channel = BoxCloneSyncChannel::new(endpoint.connect_lazy());
         open.insert(node.clone(), channel.clone());
         Ok(channel)
+    }
+
+    /// Closes the connections to nodes that are not among these, once no query uses them.
+    pub(super) fn keep(&self, nodes: &[Url]) {
+        let nodes: HashSet<&Url> = nodes.iter().collect();
+        self.open.lock().retain(|node, _| nodes.contains(node));
     }
 
     fn worker(&self, node: &Url) -> Result<NodeChannel> {

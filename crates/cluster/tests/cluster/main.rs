@@ -10,6 +10,7 @@
 mod common;
 mod failures;
 mod memory;
+mod names;
 mod once;
 mod refused;
 mod tls;
