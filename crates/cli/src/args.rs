@@ -65,9 +65,9 @@ impl Tables {
 /// Which nodes run the statements.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct OnNodes {
-    /// Have the workers that this file lists run the statements. They must see the tables' files
-    /// under the same paths (docs/how-to/cluster.md).
-    #[arg(long, value_name = "FILE")]
+    /// Have the workers that this file lists run the statements, or those at the addresses that a
+    /// name has. They must see the tables' files under the same paths (docs/how-to/cluster.md).
+    #[arg(long, value_name = "FILE|dns:NAME:PORT")]
     cluster: Option<PathBuf>,
 }
 

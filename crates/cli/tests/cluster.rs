@@ -166,6 +166,22 @@ fn statements_run_on_two_workers() {
     );
 }
 
+#[test]
+fn a_name_is_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = format!("t={}", table(folder.path()).display());
+    let worker = Serving::worker();
+    let port = worker.address.rsplit(':').next().unwrap();
+    let name = format!("dns:localhost:{port}");
+    let sql = ["sql", "-t", &table, "--format", "csv", QUERY];
+    let alone = stdout(&coscan(folder.path(), &sql));
+    let on_nodes = [&sql[..], &["--cluster", &name]].concat();
+    assert_eq!(stdout(&coscan(folder.path(), &on_nodes)), alone);
+    let shown = stdout(&coscan(folder.path(), &["cluster", "status", &name]));
+    assert_eq!(shown.matches("  well, ").count(), 1, "{shown}");
+    assert!(shown.contains(&worker.address), "{shown}");
+}
+
 /// The rows of a statement as texts.
 async fn texts(client: &Client, statement: &str) -> Vec<Vec<String>> {
     let messages = client.simple_query(statement).await;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use coscan::{Engine, Session, parts};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::nodes::{self, Links, Members, Nodes, NodesTable, Suspects};
 use crate::planner::Planner;
 use crate::subqueries::OneRow;
@@ -23,7 +23,7 @@ pub struct Cluster {
 /// What a node says about itself.
 #[derive(Debug)]
 pub struct NodeHealth {
-    /// Its address.
+    /// Its address; or an entry of the list whose addresses are not known.
     pub node: String,
     /// Until it answered, or was found not to.
     pub took: Duration,
@@ -38,10 +38,11 @@ impl Cluster {
     /// [`Error::Thread`](crate::Error::Thread), [`Error::Tls`](crate::Error::Tls).
     pub fn new(nodes: Nodes) -> Result<Self> {
         let suspects = Arc::<Suspects>::default();
-        let (urls, links) = (nodes.urls().to_vec(), nodes.links());
-        let upstream = Upstream::new(urls, Arc::clone(&suspects), links)?;
+        let list = Arc::new(nodes.list());
+        let upstream = Upstream::new(Arc::clone(&list), Arc::clone(&suspects), nodes.links())?;
+        let members = Members::new(nodes, list, suspects, Box::new(upstream));
         Ok(Self {
-            members: Arc::new(Members::new(nodes, suspects, Box::new(upstream))),
+            members: Arc::new(members),
         })
     }
 
@@ -68,10 +69,24 @@ impl Cluster {
         })
     }
 
-    /// Asks every node for its version, all at once. Those that do not answer get no part of a
-    /// query until they do.
+    /// Asks every node for its version, all at once, after the names of the list were looked up.
+    /// Those that do not answer get no part of a query until they do.
     pub async fn health(&self) -> Vec<NodeHealth> {
-        let asked = self.members.nodes.urls().iter().map(|url| async move {
+        let begun = Instant::now();
+        self.members.look_up().await;
+        let looked_up = begun.elapsed();
+        let unknown = self.members.list.unknown().into_iter();
+        let unknown = unknown.map(|error| NodeHealth {
+            node: match &error {
+                Error::Name { name, .. } => name.clone(),
+                other => other.to_string(),
+            },
+            took: looked_up,
+            is_well: Err(error),
+        });
+        let mut health: Vec<NodeHealth> = unknown.collect();
+        let urls = self.members.list.urls();
+        let asked = urls.iter().map(|url| async move {
             let asked = Instant::now();
             let is_well = self.members.is_well(url).await;
             NodeHealth {
@@ -80,7 +95,8 @@ impl Cluster {
                 is_well,
             }
         });
-        futures::future::join_all(asked).await
+        health.extend(futures::future::join_all(asked).await);
+        health
     }
 
     /// Waits until every node has answered.

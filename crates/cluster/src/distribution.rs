@@ -40,6 +40,9 @@ pub(crate) trait Distribution: fmt::Debug + Send + Sync {
     /// [`Error::Lost`](crate::Error::Lost), which names the node.
     async fn version(&self, node: &Url) -> Result<(String, String)>;
 
+    /// Closes the connections to nodes that are not among these, once no query uses them.
+    fn keep(&self, nodes: &[Url]);
+
     /// A plan that runs a divided plan, and returns what its nodes did as rows of EXPLAIN ANALYZE,
     /// which have this schema. `None` if the plan is not divided.
     fn analyzed(

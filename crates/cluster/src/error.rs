@@ -20,6 +20,14 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// The addresses of a name in the list of nodes are not known.
+    #[error("{name}: {reason}")]
+    Name {
+        /// The entry.
+        name: String,
+        /// Why not.
+        reason: String,
+    },
     /// A node cannot be reached, or was lost while it worked.
     #[error("node {node}: {reason}")]
     Lost {

@@ -193,6 +193,22 @@ pub(crate) fn engine_error(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// The error of this type that another one is or wraps, at any depth.
+pub(crate) fn wrapped<E: std::error::Error + 'static>(error: &DataFusionError) -> Option<&E> {
+    let mut at: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = at {
+        if let Some(found) = error.downcast_ref::<E>() {
+            return Some(found);
+        }
+        at = match error.downcast_ref::<DataFusionError>() {
+            Some(DataFusionError::External(inner)) => Some(inner.as_ref()),
+            Some(DataFusionError::Shared(inner)) => Some(inner.as_ref()),
+            _ => error.source(),
+        };
+    }
+    None
+}
+
 /// The storage error behind a query's failure, if there is one: it names the file, the row group
 /// and the column.
 #[must_use]

@@ -42,6 +42,7 @@ pub mod running;
 mod session;
 mod session_names;
 mod settings;
+mod short_node;
 mod statement;
 mod tables;
 pub mod tasks;

@@ -3,9 +3,9 @@
 //! The planner of the next run leaves the lost node out (`coscan-cluster`), so a query whose
 //! client has no row yet is run once more (`running/rerun.rs`).
 
-use std::error::Error;
-
 use datafusion::error::DataFusionError;
+
+use crate::error::wrapped;
 
 /// A node that runs a part of a query cannot be reached, or was lost while it worked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,18 +21,7 @@ impl LostNode {
     /// The lost node that an error names, at any depth.
     #[must_use]
     pub fn of(error: &DataFusionError) -> Option<&Self> {
-        let mut at: Option<&(dyn Error + 'static)> = Some(error);
-        while let Some(error) = at {
-            if let Some(found) = error.downcast_ref::<Self>() {
-                return Some(found);
-            }
-            at = match error.downcast_ref::<DataFusionError>() {
-                Some(DataFusionError::External(inner)) => Some(inner.as_ref()),
-                Some(DataFusionError::Shared(inner)) => Some(inner.as_ref()),
-                _ => error.source(),
-            };
-        }
-        None
+        wrapped(error)
     }
 }
 

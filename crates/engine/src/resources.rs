@@ -21,6 +21,7 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use parking_lot::Mutex;
+use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result, external};
 use crate::index_catalog::{Indexes, NamedFolder};
@@ -46,6 +47,8 @@ pub(crate) struct Resources {
     index_folder: Option<NamedFolder>,
     /// Pages that index scans have read from a device or found in memory.
     pages_read: AtomicU64,
+    /// Has room for one query that nodes of a cluster keep memory for.
+    turn_on_nodes: Arc<Semaphore>,
 }
 
 /// Two queries share reads only if their keys are equal.
@@ -116,6 +119,7 @@ impl Resources {
             operators,
             index_folder,
             pages_read: AtomicU64::new(0),
+            turn_on_nodes: Arc::new(Semaphore::new(1)),
         })
     }
 
@@ -132,6 +136,11 @@ impl Resources {
     /// The coordinator of operators that queries share.
     pub(crate) fn operators(&self) -> &Arc<Coordinator> {
         &self.operators
+    }
+
+    /// One query at a time has this turn (`running/rerun.rs`).
+    pub(crate) fn turn_on_nodes(&self) -> &Arc<Semaphore> {
+        &self.turn_on_nodes
     }
 
     /// The catalogue of indexes.

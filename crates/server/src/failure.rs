@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 
 use coscan::StatementError;
+use coscan::parts::ShortNode;
 use coscan_pg::PgError;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
@@ -161,6 +162,9 @@ fn foreign(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = error.downcast_ref::<StatementError>() {
         return Some(statement_code(error));
     }
+    if error.is::<ShortNode>() {
+        return Some(OUT_OF_MEMORY);
+    }
     match error.downcast_ref::<coscan::Error>()? {
         coscan::Error::IndexWrite { .. } => Some("58030"),
         coscan::Error::CannotWrite { .. } => Some("58P01"),
@@ -201,6 +205,13 @@ mod tests {
         let wrapped = DataFusionError::Context("while it ran".into(), Box::new(inner));
         let external = DataFusionError::External(Box::new(wrapped));
         assert_eq!(Failure::from(external).code, "22012");
+    }
+
+    #[test]
+    fn a_node_that_refuses_memory_is_out_of_it() {
+        let said = "no memory there".to_owned();
+        let failure = Failure::from(DataFusionError::from(ShortNode { needed: 1, said }));
+        assert_eq!(failure.to_string(), "ERROR 53200: no memory there");
     }
 
     fn of(error: coscan::Error) -> String {

@@ -20,8 +20,8 @@ pub(crate) struct Options {
 enum About {
     /// Ask each node whether it can take part in queries. Fails if one cannot.
     Status {
-        /// The list of nodes (docs/how-to/cluster.md).
-        #[arg(value_name = "FILE")]
+        /// The list of nodes, or their name (docs/how-to/cluster.md).
+        #[arg(value_name = "FILE|dns:NAME:PORT")]
         list: PathBuf,
     },
 }

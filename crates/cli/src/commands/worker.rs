@@ -40,6 +40,10 @@ pub(crate) struct Options {
     /// The certificates of the cluster's authority (PEM).
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_authority: Option<PathBuf>,
+    /// The name that the certificates of other workers have, if that is not the host by which they
+    /// are listed.
+    #[arg(long, value_name = "NAME", requires = "tls_cert")]
+    tls_name: Option<String>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -60,7 +64,10 @@ impl Options {
             _ => None,
         };
         let tls = tls.as_ref().map(Tls::read).transpose();
-        let tls = tls.map_err(Failure::new)?;
+        let tls = tls.map_err(Failure::new)?.map(|tls| match &self.tls_name {
+            Some(name) => tls.with_name(name),
+            None => tls,
+        });
         Ok(Links { timeouts, tls })
     }
 }

@@ -41,7 +41,7 @@ impl Default for Timeouts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
     /// Its certificate, and those between it and the authority's. It names the hosts by which other
-    /// processes list this one.
+    /// processes list this one, or what they expect of all nodes ([`Tls::with_name`]).
     pub certificate: PathBuf,
     /// The certificate's private key.
     pub key: PathBuf,
@@ -55,6 +55,8 @@ pub struct Tls {
     pub(crate) certificate: Vec<u8>,
     pub(crate) key: Vec<u8>,
     pub(crate) authority: Vec<u8>,
+    /// What the certificate of each node names in place of the host by which it is reached.
+    pub(crate) name: Option<String>,
 }
 
 impl Tls {
@@ -70,7 +72,15 @@ impl Tls {
             certificate: read(certificate, "CERTIFICATE")?,
             key: read(key, "PRIVATE KEY")?,
             authority: read(authority, "CERTIFICATE")?,
+            name: None,
         })
+    }
+
+    /// The same for nodes whose certificates all name this, whatever their addresses are.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
     }
 }
 

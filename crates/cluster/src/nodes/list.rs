@@ -1,6 +1,7 @@
 //! Which nodes does a cluster have, and how are they reached?
 //!
-//! A file in TOML lists them:
+//! A file in TOML lists them, by their addresses or by names that have one for each node
+//! (`dns:workers.example:50051`, see `names.rs`):
 //!
 //! ```toml
 //! nodes = ["127.0.0.1:50051", "127.0.0.1:50052"]
@@ -12,6 +13,7 @@
 //! certificate = "coordinator.pem"
 //! key = "coordinator-key.pem"
 //! authority = "authority.pem"
+//! name = "workers.example"   # that all certificates have, whatever address a node is reached by
 //! ```
 
 use std::collections::BTreeSet;
@@ -22,19 +24,21 @@ use serde::Deserialize;
 use url::Url;
 
 use super::links::{Links, Timeouts, Tls, TlsFiles};
+use super::names::{NODES_MAX, Name, NodeList};
 use crate::error::{Error, Result};
 
 /// What a node reads at least before a second one helps: four chunks. The plan of a part takes a
 /// few milliseconds to send, and a chunk some 80 ms to read from a disk.
 const BYTES_PER_NODE_DEFAULT: u64 = 64 << 20;
 
-/// The most nodes of a cluster; planning costs memory for each pair of a node and a stage.
-const NODES_MAX: usize = 1024;
+/// What an entry begins with that is a name of several nodes.
+const NAME: &str = "dns:";
 
 /// The nodes of a cluster.
 #[derive(Clone, Debug)]
 pub struct Nodes {
     urls: Vec<Url>,
+    names: Vec<Name>,
     bytes_per_node: u64,
     links: Links,
 }
@@ -56,42 +60,54 @@ struct WrittenTls {
     certificate: PathBuf,
     key: PathBuf,
     authority: PathBuf,
+    name: Option<String>,
 }
 
 impl Nodes {
-    /// Nodes at these addresses, each `HOST:PORT`.
+    /// Nodes at these addresses, each `HOST:PORT`, or `dns:NAME:PORT` for a node at each address
+    /// that the name has.
     ///
     /// # Errors
     /// What is wrong about the list, in a sentence.
     pub fn new<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
-        let urls = addresses
-            .into_iter()
-            .map(url)
-            .collect::<Result<Vec<_>, _>>()?;
-        if urls.is_empty() || urls.len() > NODES_MAX {
+        let (mut urls, mut names) = (vec![], vec![]);
+        for address in addresses {
+            match address.strip_prefix(NAME) {
+                Some(named) => names.push(parsed_name(named)?),
+                None => urls.push(url(address)?),
+            }
+        }
+        let listed = urls.len() + names.len();
+        if !(1..=NODES_MAX).contains(&listed) {
             return Err(format!(
-                "a cluster has 1 to {NODES_MAX} nodes, not {}",
-                urls.len()
+                "a cluster has 1 to {NODES_MAX} nodes, not {listed}"
             ));
         }
-        let distinct: BTreeSet<&Url> = urls.iter().collect();
-        if distinct.len() < urls.len() {
+        let distinct = urls.iter().collect::<BTreeSet<_>>().len();
+        if distinct + names.iter().collect::<BTreeSet<_>>().len() < listed {
             return Err("a node is listed twice".to_owned());
         }
         Ok(Self {
             urls,
+            names,
             bytes_per_node: BYTES_PER_NODE_DEFAULT,
             links: Links::default(),
         })
     }
 
-    /// The nodes that a file lists.
+    /// The nodes that a file lists; or those of one name, if the path is `dns:NAME:PORT`.
     ///
     /// # Errors
     /// [`Error::List`] and [`Error::TlsFile`], which name the file.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-        let read = text.and_then(|text| Self::parse(&text));
+        let name = path.to_str().filter(|path| path.starts_with(NAME));
+        let read = match name {
+            Some(name) => Self::new([name]).map(|nodes| (nodes, None)),
+            None => {
+                let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+                text.and_then(|text| Self::parse(&text))
+            }
+        };
         let (nodes, tls) = read.map_err(|reason| Error::List {
             path: path.to_owned(),
             reason,
@@ -100,6 +116,7 @@ impl Nodes {
             certificate,
             key,
             authority,
+            name,
         }) = tls
         else {
             return Ok(nodes);
@@ -110,7 +127,10 @@ impl Nodes {
             key: folder.join(key),
             authority: folder.join(authority),
         })?;
-        Ok(nodes.with_tls(tls))
+        Ok(nodes.with_tls(match name {
+            Some(name) => tls.with_name(name),
+            None => tls,
+        }))
     }
 
     fn parse(text: &str) -> Result<(Self, Option<WrittenTls>), String> {
@@ -163,14 +183,26 @@ impl Nodes {
         &self.links
     }
 
-    /// The nodes' URLs, as listed.
-    pub(crate) fn urls(&self) -> &[Url] {
-        &self.urls
+    /// The nodes as listed.
+    pub(crate) fn list(&self) -> NodeList {
+        NodeList::new(&self.urls, &self.names, self.links.tls.is_some())
     }
 
     pub(crate) fn bytes_per_node(&self) -> u64 {
         self.bytes_per_node
     }
+}
+
+/// The name in an entry, without what marks it as one.
+fn parsed_name(entry: &str) -> Result<Name, String> {
+    let parsed = url(entry).ok().and_then(|_| {
+        let (host, port) = entry.rsplit_once(':')?;
+        Some(Name {
+            host: host.to_owned(),
+            port: port.parse().ok()?,
+        })
+    });
+    parsed.ok_or_else(|| format!("\"{NAME}{entry}\" is not dns:NAME:PORT"))
 }
 
 /// The name of a node in messages: its host and port.
@@ -208,7 +240,8 @@ mod tests {
         );
         let (nodes, tls) = nodes.unwrap();
         assert!(tls.is_none());
-        let names: Vec<&str> = nodes.urls().iter().map(name).collect();
+        let urls = nodes.list().urls();
+        let names: Vec<&str> = urls.iter().map(name).collect();
         assert_eq!(names, ["127.0.0.1:50051", "[::1]:50052"]);
         assert_eq!(nodes.bytes_per_node(), 1 << 20);
         assert_eq!(nodes.links().timeouts.connect, Duration::from_millis(500));
@@ -216,10 +249,20 @@ mod tests {
     }
 
     #[test]
+    fn a_name_may_be_all_of_a_list() {
+        let nodes = Nodes::read(Path::new("dns:workers.example:50051")).unwrap();
+        assert!(nodes.list().has_names());
+        let error = Nodes::read(Path::new("dns:workers.example")).unwrap_err();
+        assert!(error.to_string().contains("dns:NAME:PORT"), "{error}");
+    }
+
+    #[test]
     fn what_is_wrong_about_a_list_is_said() {
         for (text, said) in [
             ("nodes = []", "1 to 1024"),
             ("nodes = [\"a:1\", \"a:1\"]", "twice"),
+            ("nodes = [\"dns:a:1\", \"dns:a:1\"]", "twice"),
+            ("nodes = [\"dns:a\"]", "\"dns:a\" is not dns:NAME:PORT"),
             ("nodes = [\"a\"]", "HOST:PORT"),
             ("nodes = [\"http://a:1\"]", "HOST:PORT"),
             ("nodes = [\"a:1/x\"]", "HOST:PORT"),

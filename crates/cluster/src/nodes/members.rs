@@ -2,7 +2,7 @@
 //!
 //! The nodes, those among them that are present, and the library that reaches them. A query is
 //! planned on the nodes that are present. One that was lost is asked again while others are
-//! planned.
+//! planned, and so are the names of the list.
 
 use std::sync::Arc;
 
@@ -16,12 +16,13 @@ use crate::error::{Error, Result, other_version};
 use crate::version::VERSION;
 
 use super::suspects::{Suspect, Suspects};
-use super::{Nodes, name};
+use super::{NodeList, Nodes, name};
 
 /// The nodes of a cluster, and the library that reaches them.
 #[derive(Debug)]
 pub(crate) struct Members {
     pub(crate) nodes: Nodes,
+    pub(crate) list: Arc<NodeList>,
     suspects: Arc<Suspects>,
     pub(crate) distribution: Box<dyn Distribution>,
 }
@@ -36,11 +37,13 @@ pub(crate) struct Present {
 impl Members {
     pub(crate) fn new(
         nodes: Nodes,
+        list: Arc<NodeList>,
         suspects: Arc<Suspects>,
         distribution: Box<dyn Distribution>,
     ) -> Self {
         Self {
             nodes,
+            list,
             suspects,
             distribution,
         }
@@ -51,19 +54,41 @@ impl Members {
         self.suspects.known(node)
     }
 
+    /// Looks up the names of the list. What was known of nodes that are gone is forgotten.
+    pub(crate) async fn look_up(&self) {
+        if !self.list.has_names() {
+            return;
+        }
+        self.list.look_up().await;
+        let all = self.list.urls();
+        self.suspects.keep(&all);
+        self.distribution.keep(&all);
+    }
+
+    /// Looks names up: at once if no node is known, and otherwise meanwhile, if it is time.
+    pub(crate) async fn look_up_in_time(self: &Arc<Self>) {
+        if self.list.urls().is_empty() {
+            self.look_up().await;
+        } else if self.list.is_due() {
+            let members = Arc::clone(self);
+            tokio::spawn(async move { members.look_up().await });
+        }
+    }
+
     /// The nodes that were not lost lately; if all were, those that answer now.
     ///
     /// # Errors
-    /// [`Error::Lost`] or [`Error::OtherVersion`] if none does.
+    /// [`Error::Lost`] or [`Error::OtherVersion`] if none does, [`Error::Name`] if none is known.
     pub(crate) async fn present(self: &Arc<Self>) -> Result<Present> {
-        let all = self.nodes.urls();
-        let urls = self.suspects.without(all);
+        self.look_up_in_time().await;
+        let all = self.list.known()?;
+        let urls = self.suspects.without(&all);
         if urls.is_empty() {
-            return self.answering(all).await;
+            return self.answering(&all).await;
         }
         for url in all {
-            if self.suspects.is_to_be_asked(name(url)) {
-                let (members, url) = (Arc::clone(self), url.clone());
+            if self.suspects.is_to_be_asked(name(&url)) {
+                let members = Arc::clone(self);
                 tokio::spawn(async move { members.is_well(&url).await });
             }
         }

@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `list.rs` | which nodes does a cluster have, and how are they reached? |
+//! | `names.rs` | which nodes are behind the names of a list? |
 //! | `links.rs` | how do the processes of a cluster reach and know each other? |
 //! | `members.rs` | on which of them is a query planned? |
 //! | `suspects.rs` | which nodes were lost lately? |
@@ -11,6 +12,7 @@
 mod links;
 mod list;
 mod members;
+mod names;
 mod shown;
 mod suspects;
 
@@ -18,6 +20,7 @@ pub use links::{Links, Timeouts, Tls, TlsFiles};
 pub use list::Nodes;
 pub(crate) use list::name;
 pub(crate) use members::{Members, Present};
+pub(crate) use names::NodeList;
 pub(crate) use shown::NodesTable;
 pub(crate) use suspects::Suspects;
 

@@ -38,7 +38,8 @@ pub(crate) struct NodesTable(pub(crate) Arc<Members>);
 
 impl NodesTable {
     fn rows(&self) -> Result<RecordBatch> {
-        let names: Vec<&str> = self.0.nodes.urls().iter().map(name).collect();
+        let urls = self.0.list.urls();
+        let names: Vec<&str> = urls.iter().map(name).collect();
         let order = NodeOrder::new(names.iter().copied());
         let ordered = order.first(names.len()).map(|at| names[at]);
         let ordered: Vec<&str> = ordered.collect();
@@ -82,6 +83,7 @@ impl TableProvider for NodesTable {
         _: &[Expr],
         _: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.0.look_up_in_time().await;
         let rows = vec![vec![self.rows()?]];
         let projection = projection.cloned();
         let shown = MemorySourceConfig::try_new_exec(&rows, self.schema(), projection)?;

@@ -5,9 +5,9 @@
 //! A node may report the loss of another: either that one is gone, or the connection between both
 //! is cut. The other one is left out, and asked at once. If it answers, and is the same process as
 //! before, the connection is cut, and the reporter is left out in its place.
-//! Bounds: three entries for each node that has ever answered.
+//! Bounds: three entries for each node of the list that has ever answered.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use coscan::parts::LostNode;
@@ -139,6 +139,16 @@ impl Suspects {
         all.iter().filter(is_present).cloned().collect()
     }
 
+    /// Forgets the nodes that are not among these.
+    pub(crate) fn keep(&self, all: &[Url]) {
+        let listed: HashSet<&str> = all.iter().map(name).collect();
+        let mut known = self.0.lock();
+        known.lost.retain(|node, _| listed.contains(node.as_str()));
+        known.back.retain(|node, _| listed.contains(node.as_str()));
+        let processes = &mut known.processes;
+        processes.retain(|node, _| listed.contains(node.as_str()));
+    }
+
     /// What is known of a node, if it was lost.
     pub(crate) fn known(&self, node: &str) -> Option<Suspect> {
         self.0.lock().lost.get(node).cloned()
@@ -181,6 +191,20 @@ mod tests {
         assert_eq!(suspects.without(&all), all[..1]);
         suspects.lost(SECOND, "another version");
         assert_eq!(suspects.known(SECOND).unwrap().reason, "another version");
+    }
+
+    #[test]
+    fn nodes_that_are_gone_are_forgotten() {
+        let (all, suspects) = (all(), Suspects::default());
+        for node in [FIRST, SECOND] {
+            suspects.answered(node, "a");
+            suspects.lost(node, "reset");
+        }
+        suspects.keep(&all[1..]);
+        assert!(suspects.known(FIRST).is_none());
+        assert!(suspects.known(SECOND).is_some());
+        let known = suspects.0.lock();
+        assert_eq!(known.processes.len(), 1);
     }
 
     #[test]

@@ -10,14 +10,14 @@
 //! Not here: what is in a plan (`codec.rs`).
 //! Bounds: [`REFUSED_MAX`] refusals are remembered.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use async_trait::async_trait;
-use coscan::parts::LostNode;
+use coscan::parts::{self, LostNode};
 use datafusion::common::not_impl_err;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -41,10 +41,10 @@ use url::Url;
 use uuid::Uuid;
 
 use super::analyze::TaskPlans;
-use super::codec::TravellingExec;
+use super::codec::{Refusal, TravellingExec};
 use super::errors::{Arrived, arrived};
 use super::network::Network;
-use super::settings;
+use super::{memory, settings};
 use crate::error::{Error, Result, other_version};
 use crate::nodes::{self, Links, Suspects, Timeouts, Tls};
 
@@ -118,6 +118,12 @@ impl Channels {
         Ok(channel)
     }
 
+    /// Closes the connections to nodes that are not among these, once no query uses them.
+    pub(super) fn keep(&self, nodes: &[Url]) {
+        let nodes: HashSet<&Url> = nodes.iter().collect();
+        self.open.lock().retain(|node, _| nodes.contains(node));
+    }
+
     fn worker(&self, node: &Url) -> Result<NodeChannel> {
         Ok(NodeChannel {
             inner: create_worker_client(self.channel(node)?),
@@ -165,11 +171,16 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// The side of TLS that connects: it shows its certificate, and wants one of the same authority.
+/// The side of TLS that connects: it shows its certificate, and wants one of the same authority
+/// that names the node.
 fn connecting(tls: &Tls) -> ClientTlsConfig {
-    ClientTlsConfig::new()
+    let connecting = ClientTlsConfig::new()
         .identity(Identity::from_pem(&tls.certificate, &tls.key))
-        .ca_certificate(Certificate::from_pem(&tls.authority))
+        .ca_certificate(Certificate::from_pem(&tls.authority));
+    match &tls.name {
+        Some(name) => connecting.domain_name(name),
+        None => connecting,
+    }
 }
 
 #[async_trait]
@@ -238,16 +249,21 @@ impl WorkerChannel for NodeChannel {
         let (name, value) = settings::header(context.session_config().options())
             .map_err(|error| refusals.refuse(query_id, error.into()))?;
         headers.insert(name, value);
+        let (name, value) = memory::header(query_id, parts::needed_on_nodes(context))
+            .map_err(|error| refusals.refuse(query_id, error.into()))?;
+        headers.insert(name, value);
+        let unsent = Refusal::default();
         if let MaybeEncoded::Decoded(plan) = request.plan {
             let options = context.session_config().options();
-            request.plan = MaybeEncoded::Decoded(Arc::new(TravellingExec::new(plan, options)));
+            let travelling = TravellingExec::new(plan, options, unsent.clone());
+            request.plan = MaybeEncoded::Decoded(Arc::new(travelling));
         }
         let (heard, node) = (self.heard(), nodes::name(&self.node).to_owned());
         let (key, plans) = (request.task_key, context.session_config().get_extension());
         let sent = self
             .inner
             .coordinator_channel(headers, request, messages, metrics, context);
-        let refused = move |error| refusals.refuse(query_id, heard(error));
+        let refused = move |error| refusals.refuse(query_id, heard(unsent.within(error)));
         let answers = sent.await.map_err(&refused)?;
         let answers = answers.map(move |answer| answer.map_err(&refused));
         let taken = move |answer: &WorkerToCoordinatorMsg| {

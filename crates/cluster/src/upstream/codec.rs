@@ -5,17 +5,19 @@
 //! [`TravellingExec`], whose bytes are made by [`PartCodec`]: it names functions by their places
 //! ([`SentFunctions`]), sends scans with what DataFusion's codec loses, and leaves the library's
 //! nodes to the library's codec. What arrives is the plan itself.
+//! DataFusion puts the text of the whole plan around the reason why a node does not travel, and
+//! keeps no type of it, so the reason is noted beside the plan ([`Refusal`]).
 //! Not here: by which expressions rows are divided between tasks, which the library encodes.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use coscan::parts::{self, Marks, Scan};
-use coscan_pg::{SentFunctions, StatedExec};
+use coscan_pg::{PgError, SentFunctions, StatedExec, translate};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{internal_err, not_impl_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -35,18 +37,41 @@ use crate::placed::PlacedScanExec;
 /// The most time zones whose functions are kept.
 const ZONES_MAX: usize = 16;
 
+/// Why a plan does not travel: the first reason that was found.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refusal(Arc<OnceLock<PgError>>);
+
+impl Refusal {
+    /// The error for this reason; for the one that was found first, if there is one.
+    fn because(&self, reason: PgError) -> DataFusionError {
+        self.0.get_or_init(|| reason).clone().into()
+    }
+
+    /// The reason in place of an error that DataFusion has put around it, if there is one.
+    pub(super) fn within(&self, error: DataFusionError) -> DataFusionError {
+        self.0.get().map_or(error, |reason| reason.clone().into())
+    }
+}
+
 /// A plan on its way to a node.
 pub(super) struct TravellingExec {
     plan: Arc<dyn ExecutionPlan>,
     functions: Arc<SentFunctions>,
+    refusal: Refusal,
 }
 
 impl TravellingExec {
-    /// `options` are those of the session that sends it.
-    pub(super) fn new(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Self {
+    /// `options` are those of the session that sends it. If it does not travel, `refusal` is told
+    /// why.
+    pub(super) fn new(
+        plan: Arc<dyn ExecutionPlan>,
+        options: &ConfigOptions,
+        refusal: Refusal,
+    ) -> Self {
         Self {
             plan,
             functions: functions(options),
+            refusal,
         }
     }
 }
@@ -115,6 +140,7 @@ impl PhysicalExtensionCodec for WholeCodec {
             functions: functions(options),
             options: Arc::clone(options),
             memory: Some(Arc::clone(context.memory_pool())),
+            refusal: Refusal::default(),
         };
         let decoding = PhysicalPlanDecodeContext::new(context, &codec);
         converter.proto_to_execution_plan(&plan, &decoding)
@@ -127,14 +153,17 @@ impl PhysicalExtensionCodec for WholeCodec {
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         let Some(travelling) = node.downcast_ref::<TravellingExec>() else {
-            return not_impl_err!("a cluster does not run {}", node.name());
+            return Err(not_run(node.name()).into());
         };
+        let refusal = &travelling.refusal;
         let codec = PartCodec {
             functions: Arc::clone(&travelling.functions),
             options: Arc::default(),
             memory: None,
+            refusal: refusal.clone(),
         };
-        let plan = converter.execution_plan_to_proto(&travelling.plan, &codec)?;
+        let plan = converter.execution_plan_to_proto(&travelling.plan, &codec);
+        let plan = plan.map_err(|error| refusal.because(translate(&error, &|_| None)))?;
         plan.encode(bytes).map_err(unreadable)
     }
 }
@@ -146,6 +175,21 @@ struct PartCodec {
     options: Arc<ConfigOptions>,
     /// The memory that bounds functions whose results can grow, where a plan arrives.
     memory: Option<Arc<dyn MemoryPool>>,
+    /// Why the plan does not travel, where it is sent.
+    refusal: Refusal,
+}
+
+impl PartCodec {
+    /// Writes a function: its place, and its name, because a call may have another one.
+    fn put(&self, bytes: &mut Vec<u8>, name: &str, place: Option<usize>) -> Result<()> {
+        let Some(place) = place.and_then(|place| u8::try_from(place).ok()) else {
+            let what = format!("the function {name} as it is used here");
+            return Err(self.refusal.because(not_run(&what)));
+        };
+        bytes.push(place);
+        bytes.extend_from_slice(name.as_bytes());
+        Ok(())
+    }
 }
 
 impl fmt::Debug for PartCodec {
@@ -216,13 +260,13 @@ impl PhysicalExtensionCodec for PartCodec {
         bytes.push(LIBRARYS);
         let name = node.name().to_owned();
         let sent = DistributedCodec.try_encode(node, bytes, converter);
-        sent.or_else(|_| not_impl_err!("a cluster does not run {name}"))
+        sent.map_err(|_| self.refusal.because(not_run(&name)))
     }
 
     fn try_encode_udf(&self, function: &ScalarUDF, bytes: &mut Vec<u8>) -> Result<()> {
         let function = parts::unbounded(function);
         let place = self.functions.place_of_scalar(function);
-        put(bytes, function.name(), place)
+        self.put(bytes, function.name(), place)
     }
 
     fn try_decode_udf(&self, name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
@@ -235,7 +279,7 @@ impl PhysicalExtensionCodec for PartCodec {
 
     fn try_encode_udaf(&self, function: &AggregateUDF, bytes: &mut Vec<u8>) -> Result<()> {
         let place = self.functions.place_of_aggregate(function);
-        put(bytes, function.name(), place)
+        self.put(bytes, function.name(), place)
     }
 
     fn try_decode_udaf(&self, name: &str, bytes: &[u8]) -> Result<Arc<AggregateUDF>> {
@@ -245,7 +289,7 @@ impl PhysicalExtensionCodec for PartCodec {
 
     fn try_encode_udwf(&self, function: &WindowUDF, bytes: &mut Vec<u8>) -> Result<()> {
         let place = self.functions.place_of_window(function);
-        put(bytes, function.name(), place)
+        self.put(bytes, function.name(), place)
     }
 
     fn try_decode_udwf(&self, name: &str, bytes: &[u8]) -> Result<Arc<WindowUDF>> {
@@ -263,14 +307,9 @@ struct SentScan {
     lost: Vec<u8>,
 }
 
-/// Writes a function: its place, and its name, because a call may have another one.
-fn put(bytes: &mut Vec<u8>, name: &str, place: Option<usize>) -> Result<()> {
-    let Some(place) = place.and_then(|place| u8::try_from(place).ok()) else {
-        return not_impl_err!("a cluster does not run the function {name} as it is used here");
-    };
-    bytes.push(place);
-    bytes.extend_from_slice(name.as_bytes());
-    Ok(())
+/// The refusal of a plan with such a node or function.
+fn not_run(what: &str) -> PgError {
+    PgError::unsupported(format!("a cluster does not run {what}"))
 }
 
 fn taken(bytes: &[u8]) -> Option<(&str, usize)> {

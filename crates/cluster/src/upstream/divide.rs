@@ -34,7 +34,7 @@ use super::codec::WholeCodec;
 use super::unrepeatable::read_once;
 use crate::distribution::Distribution;
 use crate::error::Result;
-use crate::nodes::{Links, Suspects};
+use crate::nodes::{Links, NodeList, Suspects};
 use crate::placed::PlacedScanExec;
 
 /// Bytes that a connection buffers of one task's output. The library's 64 MiB are taken without
@@ -51,10 +51,10 @@ pub(crate) struct Upstream {
 impl Upstream {
     /// # Errors
     /// [`Error::Thread`](crate::Error::Thread), [`Error::Tls`](crate::Error::Tls).
-    pub(crate) fn new(urls: Vec<Url>, suspects: Arc<Suspects>, links: &Links) -> Result<Self> {
+    pub(crate) fn new(list: Arc<NodeList>, suspects: Arc<Suspects>, links: &Links) -> Result<Self> {
         let channels = Channels::new(links, Arc::clone(&suspects))?;
         Ok(Self {
-            listed: Listed { urls, suspects },
+            listed: Listed { list, suspects },
             channels: Arc::new(channels),
         })
     }
@@ -122,6 +122,10 @@ impl Distribution for Upstream {
         self.channels.version(node).await
     }
 
+    fn keep(&self, nodes: &[Url]) {
+        self.channels.keep(nodes);
+    }
+
     fn analyzed(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -163,16 +167,16 @@ impl QueryPlanner for Planned {
 /// The nodes of the cluster, and those of them that were lost.
 #[derive(Clone, Debug)]
 struct Listed {
-    urls: Vec<Url>,
+    list: Arc<NodeList>,
     suspects: Arc<Suspects>,
 }
 
 impl WorkerResolver for Listed {
     fn get_urls(&self) -> PlanResult<Vec<Url>> {
-        let present = self.suspects.without(&self.urls);
+        let all = self.list.urls();
+        let present = self.suspects.without(&all);
         // Plans are made when a node has answered; the library wants one at least.
-        let is_lost = present.is_empty();
-        Ok(if is_lost { self.urls.clone() } else { present })
+        Ok(if present.is_empty() { all } else { present })
     }
 }
 

@@ -9,6 +9,7 @@
 //! | `errors.rs` | how does an error travel, so that it arrives as what it was? |
 //! | `over.rs` | a plan node that is as its input, but for how it returns rows |
 //! | `codec.rs` | how do plans, scans and functions travel? |
+//! | `memory.rs` | with which memory do parts run, and what does a node say where that is short? |
 //! | `settings.rs` | which of the session's settings travel with a query? |
 //! | `serve.rs` | how does a node run the parts that it gets? |
 //! | `unrepeatable.rs` | which inputs can an operator not read again? |
@@ -20,6 +21,7 @@ mod channel;
 mod codec;
 mod divide;
 mod errors;
+mod memory;
 mod network;
 mod over;
 mod serve;

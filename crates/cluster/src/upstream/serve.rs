@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use arrow::datatypes::Schema;
 use async_trait::async_trait;
+use coscan::parts::PartsMemory;
 use coscan::running::QueryRuntime;
 use coscan::{Engine, parts};
 use datafusion::common::config::ConfigOptions;
@@ -42,6 +43,7 @@ use uuid::Uuid;
 use super::channel::Channels;
 use super::codec::WholeCodec;
 use super::errors::SentErrors;
+use super::memory::Memories;
 use super::network::{Network, RunOn};
 use super::over::OverExec;
 use super::settings;
@@ -75,6 +77,7 @@ pub(crate) async fn serve(
     let sessions = Sessions {
         options: parts::options(&engine),
         channels: Arc::new(channels),
+        memories: Memories::new(engine.clone()),
         engine: engine.clone(),
     };
     let worker = Worker::from_session_builder(sessions)
@@ -175,6 +178,7 @@ struct Sessions {
     engine: Engine,
     options: ConfigOptions,
     channels: Arc<Channels>,
+    memories: Memories,
 }
 
 #[async_trait]
@@ -190,6 +194,10 @@ impl WorkerSessionBuilder for Sessions {
         *options = self.options.clone();
         options.extensions.insert(librarys);
         settings::apply(&headers, options)?;
+        let memory = self.memories.of(&headers)?;
+        if let Some(memory) = &memory {
+            builder = builder.with_runtime_env(memory.environment());
+        }
         let engine = self.engine.clone();
         let channels: Arc<dyn ChannelResolver + Send + Sync> = Arc::clone(&self.channels) as _;
         let state = builder
@@ -202,7 +210,7 @@ impl WorkerSessionBuilder for Sessions {
                     let reads_no_others = partitions == 1 && !reads_others(&event.plan)?;
                     let plan = parts::cooperative(&engine, event.plan, options, reads_no_others)?;
                     let plan = in_partitions(plan, partitions)?;
-                    let plan = with_sent_errors(read_once(plan)?)?;
+                    let plan = with_sent_errors(read_once(plan)?, memory.as_ref())?;
                     Ok(WorkerPlanRewriteEventResponse::new(plan))
                 },
             )
@@ -211,12 +219,17 @@ impl WorkerSessionBuilder for Sessions {
     }
 }
 
-/// The part, whose errors are made to travel. Where the library exchanges the root for one that
-/// divides rows as its reader wants them, that stays the root.
-fn with_sent_errors(plan: Arc<dyn ExecutionPlan>) -> PlanResult<Arc<dyn ExecutionPlan>> {
+/// The part, which waits for its memory, and whose errors are made to travel. Where the library
+/// exchanges the root for one that divides rows as its reader wants them, that stays the root.
+fn with_sent_errors(
+    plan: Arc<dyn ExecutionPlan>,
+    memory: Option<&Arc<PartsMemory>>,
+) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let is_kept = plan.is::<BroadcastExec>();
-    let sent =
-        |rows| -> Arc<dyn ExecutionPlan> { Arc::new(OverExec::new(rows, SentErrors { is_kept })) };
+    let sent = |rows: Arc<dyn ExecutionPlan>| -> Arc<dyn ExecutionPlan> {
+        let way = SentErrors::new(&rows, is_kept, memory);
+        Arc::new(OverExec::new(rows, way))
+    };
     if !is_kept && !plan.is::<RepartitionExec>() {
         return Ok(sent(plan));
     }

@@ -9,6 +9,8 @@
 #[path = "../../../engine/tests/engine/common/mod.rs"]
 mod common;
 mod failures;
+mod memory;
+mod names;
 mod once;
 mod refused;
 mod tls;

@@ -3,6 +3,7 @@
 
 use coscan::Engine;
 use coscan_cluster::{Links, WorkerServer};
+use coscan_pg::PgError;
 
 use crate::common;
 use crate::workers::{self, rows};
@@ -31,6 +32,30 @@ async fn statements_are_refused_by_name() {
             error.contains("a cluster") && error.contains(said),
             "{sql}: {error}"
         );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_that_does_not_travel_is_refused_by_the_name_of_its_node() {
+    let tables = common::tpch_tables(&common::tpch(0.05));
+    let tables = common::borrowed(&tables);
+    let workers = workers::start(1);
+    let session = workers::session(&workers, &tables).await;
+    for (sql, said) in [
+        (
+            "WITH RECURSIVE r (n) AS (SELECT 1::bigint UNION ALL SELECT n + 1 FROM r WHERE n < 3) \
+             SELECT count(*) FROM r JOIN nation ON r.n = n_nationkey",
+            "a cluster does not run RecursiveQueryExec",
+        ),
+        (
+            "SELECT array_agg(n_nationkey ORDER BY n_name) FROM nation WHERE n_nationkey < 5",
+            "a cluster does not run the function array_agg as it is used here",
+        ),
+    ] {
+        let rows = session.sql(sql).await.unwrap();
+        let error = common::collect(rows).await.unwrap_err();
+        let error = PgError::of(&error).unwrap();
+        assert_eq!((error.code(), error.message()), ("0A000", said), "{sql}");
     }
 }
 

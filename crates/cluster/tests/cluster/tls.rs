@@ -32,8 +32,13 @@ impl Authority {
 
     /// A certificate for this machine.
     fn issue(&self, name: &str) -> TlsFiles {
+        self.issue_for(name, "127.0.0.1")
+    }
+
+    /// A certificate that names this host.
+    fn issue_for(&self, name: &str, host: &str) -> TlsFiles {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+        let params = CertificateParams::new([host.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let file = |what: &str, text: String| {
             let path = self.folder.path().join(format!("{name}{what}.pem"));
@@ -110,6 +115,31 @@ async fn only_processes_of_one_authority_work_together() {
     let intruder = nodes(&workers).with_tls(Tls::read(&files).unwrap());
     let cluster = Cluster::new(intruder).unwrap();
     assert!(cluster.connected().await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_nodes_may_have_one_name() {
+    const NAME: &str = "workers.example";
+    let tables = common::tpch_tables(&common::tpch(0.05));
+    let tables = common::borrowed(&tables);
+    let authority = Authority::new();
+    let tls = |name: &str| Tls::read(&authority.issue_for(name, NAME)).unwrap();
+    let named = |name: &str| tls(name).with_name(NAME);
+    let start = |name: &str| Worker::start_with(workers::config(), Some(named(name)));
+    let workers = [start("first"), start("second")];
+    let cluster = Cluster::new(nodes(&workers).with_tls(tls("other"))).unwrap();
+    let error = cluster.connected().await.err().unwrap().to_string();
+    assert!(error.contains(&workers[0].address.to_string()), "{error}");
+
+    // The join's rows go from worker to worker.
+    let join = "SELECT count(*), sum(l_quantity) FROM lineitem JOIN orders \
+                ON l_orderkey = o_orderkey WHERE o_totalprice > 1000";
+    let ours = nodes(&workers).with_tls(named("me"));
+    let session = workers::session_on(&Cluster::new(ours).unwrap(), &tables).await;
+    let alone = common::session(workers::config(), &tables).await;
+    assert_eq!(rows(&session, join).await, rows(&alone, join).await);
+    let plan = rows(&session, &format!("EXPLAIN {join}")).await.unwrap();
+    assert!(plan.concat().contains("Network"), "{plan:?}");
 }
 
 #[test]

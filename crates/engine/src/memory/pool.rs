@@ -45,6 +45,8 @@ pub(crate) struct QueryMemory {
     in_the_way: AtomicU64,
     /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
+    /// What each node that runs a part of the query keeps for it at least, in bytes.
+    on_nodes: AtomicU64,
 }
 
 impl QueryMemory {
@@ -84,6 +86,16 @@ impl QueryMemory {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
+    /// Declares that each node that runs a part of the query should keep `minimum` bytes for it.
+    pub(crate) fn needs_on_nodes(&self, minimum: u64) {
+        self.on_nodes.store(minimum, Ordering::Relaxed);
+    }
+
+    /// What each node that runs a part of the query should keep for it, in bytes.
+    pub(crate) fn on_nodes(&self) -> u64 {
+        self.on_nodes.load(Ordering::Relaxed)
+    }
+
     fn of(
         budget: &Arc<MemoryBudget>,
         query: Admitted,
@@ -100,6 +112,7 @@ impl QueryMemory {
             needed: AtomicU64::new(0),
             in_the_way: AtomicU64::new(0),
             ends: Arc::new(AtomicBool::new(false)),
+            on_nodes: AtomicU64::new(0),
         });
         own.on_end(|| ());
         own
@@ -134,13 +147,24 @@ impl QueryMemory {
         F: Future<Output = Option<u64>>,
     {
         let needed = self.needed.load(Ordering::Relaxed);
-        let small = self.budget.small_max();
         let thought = match self.waited_for {
-            _ if needed > small => None,
+            _ if needed > self.budget.small_max() => None,
             Some(minimum) => Some(minimum),
             None => estimate(self.limit()).await,
         };
-        if thought.is_some_and(|bytes| bytes <= small) {
+        self.next_minimum(thought)
+    }
+
+    /// The same of a query whose plan nobody can estimate; `None` if it was not short.
+    pub(crate) fn would_need_unseen(&self) -> Option<u64> {
+        self.was_short().then(|| self.next_minimum(self.waited_for))
+    }
+
+    /// `thought`: what the query was thought to need, in bytes, if anything was.
+    fn next_minimum(&self, thought: Option<u64>) -> u64 {
+        let needed = self.needed.load(Ordering::Relaxed);
+        let small = self.budget.small_max();
+        if thought.is_some_and(|bytes| bytes.max(needed) <= small) {
             small
         } else {
             needed.max(self.budget.equal_part()).max(small + 1)

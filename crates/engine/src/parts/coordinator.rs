@@ -33,7 +33,8 @@ pub fn session(
     engine.session_with(|mut builder| {
         let config = builder.config().get_or_insert_default();
         add_settings(config, engine);
-        config.set_extension(Arc::new(OnNodes));
+        let turn = Arc::clone(engine.resources().turn_on_nodes());
+        config.set_extension(Arc::new(OnNodes { turn }));
         let optimizers = builder.optimizer_rules().get_or_insert_default();
         optimizers.push(Arc::new(NeedlessKeys));
         optimizers.push(Arc::new(FinestGroups));

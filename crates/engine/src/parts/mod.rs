@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `coordinator.rs` | how does a session plan what other nodes run? |
+//! | `memory.rs` | which memory have the parts of one query on a node? |
 //! | `scans.rs` | of which pieces is a table, and how is a scan cut to some of them? |
 //! | `worker.rs` | how does a part of a plan become cooperative on the node that runs it? |
 //!
@@ -11,12 +12,15 @@
 //! PARTS-I1: the parts of a scan on all nodes are the scan: each piece is in one part.
 
 mod coordinator;
+mod memory;
 mod scans;
 mod worker;
 
 pub use crate::lost_node::LostNode;
 pub use crate::memory::{bounded_one, unbounded};
 pub use crate::operators::compacted;
+pub use crate::short_node::ShortNode;
 pub use coordinator::{add_system_table, in_coordinator, session};
+pub use memory::{PartsMemory, RowsAwaited, needed_on_nodes};
 pub use scans::{Marks, Scan, ScanPiece};
 pub use worker::{cooperative, options};

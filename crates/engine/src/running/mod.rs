@@ -58,7 +58,7 @@ use crate::memory::Promise;
 use crate::tasks::QueryTasks;
 
 pub use queue::{IDLE_AFTER, LARGE_BYTES};
-pub(crate) use rerun::{Again, Estimate, Start};
+pub(crate) use rerun::{Again, Estimate, Start, wanted_memory};
 pub use task::{QueryRuntime, ended, guarded, panicked};
 
 /// What is held until the streams of a query are dropped: the memory of its plan, for example.

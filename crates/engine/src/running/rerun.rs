@@ -7,6 +7,11 @@
 //! frees memory for others, and runs it once more with what it is known to need as its minimum:
 //! the core admits it when that much is free, and keeps it for the query until its first rows.
 //!
+//! A query that a node of its cluster refuses memory, or ends for its limit, comes back in the same
+//! way: the error says what it would need there, and in the next run every node keeps that for it
+//! (`parts/memory.rs`). Such queries of one coordinator take turns, up to their first rows: of two
+//! at once, each could begin on one node and wait on another for what the other one has there.
+//!
 //! A query that loses a node of its cluster runs again without that node, on the same condition. If
 //! no node is left, that run's planning fails, and the query with it.
 //!
@@ -15,7 +20,8 @@
 //! query that is refused for the second time knows little of what it needs. Its minimum grows with
 //! each run, so that fewer and fewer queries run at once while memory is short.
 //! Not here: which query is admitted, and when (`coscan_core::memory`).
-//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`].
+//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`]. On a
+//! node a run waits for at most [`WAIT_MAX`] once more.
 //!
 //! S10: a query that runs once more has changed nothing, and its client has no row of it.
 
@@ -25,6 +31,7 @@ use coscan_pg::{PgError, translate};
 use datafusion::error::{DataFusionError, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::silent::ended;
@@ -32,6 +39,7 @@ use crate::commit_point::{CommitPoint, Run};
 use crate::error::Error;
 use crate::lost_node::LostNode;
 use crate::memory::{Cause, Promise, QueryMemory, WAIT_MAX};
+use crate::short_node::ShortNode;
 
 /// The SQLSTATE of a failure for want of memory.
 const OUT_OF_MEMORY: &str = "53200";
@@ -71,6 +79,10 @@ pub(crate) struct Again<S> {
     minimum: u64,
     /// How often it may be run again because a node was lost.
     left_elsewhere: u32,
+    /// What each node kept for the last run, in bytes.
+    on_nodes: u64,
+    /// The turn of queries that nodes keep memory for, if nodes run the query.
+    turn: Option<Arc<Semaphore>>,
 }
 
 impl<S: Send + 'static> Again<S> {
@@ -88,7 +100,15 @@ impl<S: Send + 'static> Again<S> {
             left: RUNS_AGAIN,
             minimum: 0,
             left_elsewhere: RUNS_ELSEWHERE,
+            on_nodes: 0,
+            turn: None,
         }
+    }
+
+    /// The same query, which waits for this turn before nodes keep memory for it.
+    pub(crate) fn with_turn(mut self, turn: Option<Arc<Semaphore>>) -> Self {
+        self.turn = turn;
+        self
     }
 
     /// The next run after this failure; `None` if the query must not run once more. The failed
@@ -99,6 +119,9 @@ impl<S: Send + 'static> Again<S> {
     ) -> Option<BoxFuture<'static, Result<NextRun<S>>>> {
         if let Some(lost) = LostNode::of(failure) {
             return self.elsewhere(lost);
+        }
+        if let Some(short) = ShortNode::of(failure) {
+            return self.once_nodes_have(short.needed);
         }
         if !self.memory.was_short() || !wanted_memory(failure) || self.left == 0 {
             return None;
@@ -113,6 +136,7 @@ impl<S: Send + 'static> Again<S> {
         self.memory.record().runs_again(cause);
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let (estimate, before) = (Arc::clone(&self.estimate), self.minimum);
+        let on_nodes = self.on_nodes;
         let next = async move {
             // The next run must not wait for what the last one was promised. The queries in the
             // way may take long.
@@ -124,6 +148,7 @@ impl<S: Send + 'static> Again<S> {
                 Ok(Some(admitted)) => admitted,
                 Ok(None) | Err(_) => memory.at_once(),
             };
+            memory.needs_on_nodes(on_nodes);
             let promise = Promise::of(&memory);
             Ok(NextRun {
                 streams: start(&memory, run).await?,
@@ -149,9 +174,39 @@ impl<S: Send + 'static> Again<S> {
         log::warn!("{lost}; a query is run again without it");
         self.memory.record().runs_again(Cause::NodeLost);
         let (start, memory) = (Arc::clone(&self.start), self.memory.at_once());
+        memory.needs_on_nodes(self.on_nodes);
         let minimum = self.minimum;
         let next = async move {
             let promise = Promise::of(&memory);
+            Ok(NextRun {
+                streams: start(&memory, run).await?,
+                memory,
+                promise,
+                minimum,
+            })
+        };
+        Some(next.boxed())
+    }
+
+    /// The next run, for which each node keeps what the query was refused on one of them.
+    fn once_nodes_have(&mut self, needed: u64) -> Option<BoxFuture<'static, Result<NextRun<S>>>> {
+        let left = self.left.checked_sub(1)?;
+        let run = self.point.next_run()?;
+        self.left = left;
+        self.on_nodes = needed.max(self.on_nodes.saturating_mul(MORE));
+        let needed = self.on_nodes;
+        log::info!("a query is run again when nodes have {needed} bytes for it");
+        let (start, turn) = (Arc::clone(&self.start), self.turn.clone());
+        self.memory.record().runs_again(Cause::Refused);
+        let (memory, minimum) = (self.memory.at_once(), self.minimum);
+        memory.needs_on_nodes(needed);
+        let next = async move {
+            // The query whose turn it is may take long.
+            let turn = match turn {
+                Some(turn) => timeout(WAIT_MAX, turn.acquire_owned()).await.ok(),
+                None => None,
+            };
+            let promise = Promise::in_turn(&memory, turn.and_then(Result::ok));
             Ok(NextRun {
                 streams: start(&memory, run).await?,
                 memory,
@@ -166,7 +221,7 @@ impl<S: Send + 'static> Again<S> {
 /// Whether there was no memory that may come back. A query that was ended because its client did
 /// not read only kept others from it; what sessions make in memory stays
 /// (`session_names/allowance.rs`).
-fn wanted_memory(failure: &DataFusionError) -> bool {
+pub(crate) fn wanted_memory(failure: &DataFusionError) -> bool {
     match ended(failure) {
         Some(Error::Ended { unread }) => unread.is_none(),
         _ => {
@@ -250,6 +305,38 @@ mod tests {
         let (mut again, operator) = query(&session);
         let refused = operator.try_grow(80 << 20).unwrap_err();
         assert!(again.after(&refused).is_none(), "others have nothing");
+    }
+
+    #[tokio::test]
+    async fn nodes_keep_what_one_of_them_refused() {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let session = engine.session().context().runtime_env();
+        let turn = Arc::new(Semaphore::new(1));
+        let query = || query(&session).0.with_turn(Some(Arc::clone(&turn)));
+        let short = |needed: u64| {
+            let said = "refused".to_owned();
+            DataFusionError::from(ShortNode { needed, said })
+        };
+        let mut again = query();
+        let next = again.after(&short(5 << 20)).unwrap();
+        let NextRun {
+            memory, promise, ..
+        } = next.await.unwrap();
+        assert_eq!(memory.on_nodes(), 5 << 20);
+        let mut waits = query().after(&short(1)).unwrap();
+        assert!(poll!(&mut waits).is_pending(), "it is not its turn");
+        drop(promise);
+        waits.await.unwrap();
+
+        let next = again.after(&short(6 << 20)).unwrap();
+        let NextRun { memory, .. } = next.await.unwrap();
+        assert_eq!(memory.on_nodes(), 20 << 20, "it grows");
+        let (node, reason) = ("10.0.0.1:50051".to_owned(), "reset".to_owned());
+        let lost = again.after(&LostNode { node, reason }.into()).unwrap();
+        let ((), memory, _) = lost.await.unwrap();
+        assert_eq!(memory.on_nodes(), 20 << 20, "without the lost node too");
+        assert!(again.after(&short(1)).is_some());
+        assert!(again.after(&short(1)).is_none(), "RUNS_AGAIN");
     }
 
     #[tokio::test]

@@ -2,13 +2,19 @@
 //!
 //! Not here: how such a session plans (`parts/coordinator.rs`).
 
+use std::sync::Arc;
+
 use coscan_pg::PgError;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
+use tokio::sync::Semaphore;
 
 /// Marks a session whose plans run on other nodes.
-pub(crate) struct OnNodes;
+pub(crate) struct OnNodes {
+    /// The turn of the engine's query that nodes keep memory for (`running/rerun.rs`).
+    pub(crate) turn: Arc<Semaphore>,
+}
 
 /// Refuses statements that a cluster does not run, if the session is of one. `runs_once`: the
 /// statement makes or drops an index.

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 use super::Session;
 use super::admission::Admission;
 use super::minimum::Minimum;
-use super::on_nodes;
+use super::on_nodes::{self, OnNodes};
 use super::open_queries::{OpenQueries, OpenQuery};
 use crate::commit_point::{CommitPoint, Run};
 use crate::error::{Error, engine_error};
@@ -172,9 +172,12 @@ pub async fn start(
     if let Some(memory) = memory
         && may_run_again
     {
+        let nodes = planned.state.config().get_extension::<OnNodes>();
+        let turn = nodes.map(|nodes| Arc::clone(&nodes.turn));
         let estimate = planned.estimate();
         let start = planned.start_again(session);
-        running.may_run_again(Again::new(memory, point, start, estimate));
+        let again = Again::new(memory, point, start, estimate);
+        running.may_run_again(again.with_turn(turn));
     }
     Ok(running)
 }
