@@ -30,6 +30,11 @@ async fn tables_and_views_of_sets_have_the_elements_types() {
         ("SELECT pg_typeof(u) FROM b", "uuid"),
         ("SELECT unnest(j) j INTO d FROM m", ""),
         ("SELECT pg_typeof(j) FROM d", "jsonb"),
+        ("SELECT unnest(j), 1 + 1 INTO TEMP d2 FROM m", ""),
+        (
+            "SELECT unnest, pg_typeof(unnest), \"?column?\" FROM d2",
+            "1 | jsonb | 2",
+        ),
         (
             "CREATE TABLE e AS SELECT unnest(array_agg(uu)) u, \
              (SELECT unnest(j) FROM m LIMIT 1) j FROM a WHERE uu IS NOT NULL",

@@ -320,10 +320,14 @@ fn figured(expr: &Expr) -> Option<String> {
         Expr::Identifier(word) => Some(folded(word)),
         Expr::CompoundIdentifier(words) => words.last().map(folded),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figured(inner),
-        Expr::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
-            Some(AccessExpr::Dot(Expr::Identifier(field))) => Some(folded(field)),
-            _ => figured(root),
-        },
+        // The last field's name, also in front of subscripts.
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(field)) => Some(folded(field)),
+                _ => None,
+            });
+            field.or_else(|| figured(root))
+        }
         Expr::Function(function) => last_word(&function.name),
         Expr::Cast {
             expr, data_type, ..
