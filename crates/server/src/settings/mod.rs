@@ -662,7 +662,7 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 /// Parses a time as PostgreSQL does: a number of milliseconds, or a number with a unit.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let number: u64 = digits.parse().ok()?;
     let ms = match text[digits.len()..].trim() {

@@ -7,6 +7,7 @@
 //! | `hostile.rs`, `malformed.rs` | clients and messages that mean harm |
 //! | `idle.rs`, `interruption.rs` | time-outs, cancel requests, clients that go |
 //! | `rerun.rs` | queries that find no memory |
+//! | `waiting.rs` | sleeping, and waiting for advisory locks |
 
 mod admission;
 mod crowds;
@@ -15,3 +16,4 @@ mod idle;
 mod interruption;
 mod malformed;
 mod rerun;
+mod waiting;
