@@ -90,6 +90,7 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Folding::default());
     }
     let _ = statement.visit(&mut expressions::NamedArguments);
+    let _ = statement.visit(&mut expressions::Variadic);
     let _ = statement.visit(&mut expressions::Sets);
     expressions::whole_rows::rewrite(statement);
     let _ = statement.visit(&mut expressions::Rows);

@@ -18,6 +18,7 @@ pub(crate) use elements::{depth, text_elements};
 pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
 pub(crate) use shape::FLAT;
 pub(crate) use subscript::{SLICE, SUBSCRIPT};
+pub(crate) use text::shown_elements;
 
 use datafusion::logical_expr::ScalarUDF;
 
