@@ -32,6 +32,7 @@
 //! S6: rows that wait for an idle client are on disk.
 //! S8: a client that does not read does not keep memory from others.
 
+mod advisory;
 mod catalog;
 mod config;
 mod encode;

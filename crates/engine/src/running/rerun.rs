@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(memory.on_nodes(), 20 << 20, "it grows");
         let (node, reason) = ("10.0.0.1:50051".to_owned(), "reset".to_owned());
         let lost = again.after(&LostNode { node, reason }.into()).unwrap();
-        let ((), memory, _) = lost.await.unwrap();
+        let NextRun { memory, .. } = lost.await.unwrap();
         assert_eq!(memory.on_nodes(), 20 << 20, "without the lost node too");
         assert!(again.after(&short(1)).is_some());
         assert!(again.after(&short(1)).is_none(), "RUNS_AGAIN");

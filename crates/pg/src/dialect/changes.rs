@@ -1,7 +1,8 @@
-//! INSERT, UPDATE and TRUNCATE statements, rewritten to the forms that DataFusion plans.
+//! INSERT, UPDATE, TRUNCATE and SELECT INTO, rewritten to the forms that DataFusion plans.
 //!
 //! | from | to |
 //! |---|---|
+//! | `SELECT a INTO t FROM …` | `CREATE TABLE t AS SELECT a FROM …` |
 //! | `WITH q AS (…) INSERT INTO t SELECT …` | `INSERT INTO t WITH q AS (…) SELECT …` |
 //! | `UPDATE t SET (a, b) = (1, 2)`, `= ROW(1, 2)` | `UPDATE t SET a = 1, b = 2` |
 //! | `UPDATE t SET a = 1, a = 2` | an error |
@@ -17,6 +18,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, SetExpr, Statement, TableFactor, TableWithJoins, Update,
     With, visit_expressions,
@@ -43,6 +45,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
         }
         *statement = Statement::Insert(insert.clone());
     }
+    into_table(statement);
     match statement {
         Statement::Update(update) => single_columns(update),
         Statement::Truncate(truncate) => {
@@ -58,6 +61,18 @@ pub(super) fn rewrite(statement: &mut Statement) {
             }
         }
         _ => {}
+    }
+}
+
+/// SELECT INTO becomes CREATE TABLE AS, whose columns have PostgreSQL's names and types.
+fn into_table(statement: &mut Statement) {
+    if let Statement::Query(query) = statement
+        && let Some(into) = first_select(&mut query.body).and_then(|select| select.into.take())
+    {
+        let create = CreateTableBuilder::new(into.name)
+            .temporary(into.temporary)
+            .query(Some(query.clone()));
+        *statement = Statement::CreateTable(create.build());
     }
 }
 

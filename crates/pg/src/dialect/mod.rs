@@ -90,7 +90,9 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut catalog::Folding::default());
     }
     let _ = statement.visit(&mut expressions::NamedArguments);
-    let _ = statement.visit(&mut expressions::Sets);
+    let _ = statement.visit(&mut expressions::Variadic);
+    let is_result = matches!(statement, Statement::Query(_));
+    let _ = statement.visit(&mut expressions::Sets { is_result });
     expressions::whole_rows::rewrite(statement);
     let _ = statement.visit(&mut expressions::Rows);
     let _ = statement.visit(&mut expressions::Texts);

@@ -18,7 +18,7 @@ fn fixed(text: &str) -> Option<PgError> {
 }
 
 /// A part of DataFusion's text, PostgreSQL's SQLSTATE, and its message.
-const SENTENCES: [(&str, &str, &str); 9] = [
+const SENTENCES: [(&str, &str, &str); 11] = [
     (
         "Inconsistent data length across values list",
         "42601",
@@ -64,6 +64,9 @@ const SENTENCES: [(&str, &str, &str); 9] = [
         "42809",
         "WITHIN GROUP is only supported for ordered-set aggregate functions",
     ),
+    // Constants that are negative once they are folded.
+    ("LIMIT must be >= 0", "2201W", "LIMIT must not be negative"),
+    ("OFFSET must be >=0", "2201X", "OFFSET must not be negative"),
 ];
 
 /// Missing and duplicate names.

@@ -5,7 +5,9 @@
 //! coercion, which would compare numbers and texts as texts.
 //!
 //! Operators of numbers are in `numbers.rs`; arrays, dates and json are left to the next planner.
+//! Untyped arguments of aggregates get their types here, too (`arguments.rs`).
 
+mod arguments;
 pub(crate) mod chains;
 mod common_type;
 mod meeting;
@@ -19,7 +21,9 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawWindowExpr,
+};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
@@ -81,6 +85,19 @@ impl ExprPlanner for Planner {
             true => PlannerResult::Planned(arrays::make_array(united, &field)),
             false => PlannerResult::Original(united),
         })
+    }
+
+    fn plan_aggregate(
+        &self,
+        mut expr: RawAggregateExpr,
+    ) -> Result<PlannerResult<RawAggregateExpr>> {
+        arguments::type_arguments(expr.func.name(), &mut expr.args, &self.config);
+        Ok(PlannerResult::Original(expr))
+    }
+
+    fn plan_window(&self, mut expr: RawWindowExpr) -> Result<PlannerResult<RawWindowExpr>> {
+        arguments::type_arguments(expr.func_def.name(), &mut expr.args, &self.config);
+        Ok(PlannerResult::Original(expr))
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_expr, cast_number};
 use crate::error::PgError;
+use crate::functions::arrays;
 use crate::functions::time::{Kind, value_of};
 use crate::numbers::numeric::Numeric;
 
@@ -152,6 +153,9 @@ pub(crate) fn as_common(expr: Expr, held: &Field, to: &Field, config: &ConfigOpt
             }
             _ => expr,
         };
+    }
+    if let Some(deep) = arrays::as_deep(&expr, held, to) {
+        return deep;
     }
     match Kind::of(to.data_type()) {
         Some(kind @ (Kind::Timestamp | Kind::Timestamptz)) => value_of(expr, kind),

@@ -18,6 +18,18 @@ impl Kind {
     pub(super) fn cast(&self, expr: Expr) -> Expr {
         call(CAST, vec![expr, text(&self.0.to_string())])
     }
+
+    pub(super) fn bigint() -> Self {
+        Self(Target::Int8)
+    }
+
+    /// Whether values of this kind may have digits behind the point.
+    pub(super) fn is_fractional(&self) -> bool {
+        matches!(
+            self.0,
+            Target::Float4 | Target::Float8 | Target::Numeric(_) | Target::NumericOf(..)
+        )
+    }
 }
 
 /// The kind before there is a value: numerics have nominal digits, which the value replaces.

@@ -3,6 +3,8 @@
 //! DataFusion accepts types of parameters only for PREPARE, and drops them in array literals,
 //! INSERT and EXPLAIN. A cast is allowed wherever an expression is. In the plan it becomes a typed
 //! parameter, which is replaced by a value of that type.
+//!
+//! LIMIT and OFFSET of a numeric or float parameter are `$1::bigint`, which rounds the value.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,7 +19,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, Value, ValueWithSpan, VisitMut, VisitorMut,
+    Expr as SqlExpr, LimitClause, Query, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
 use super::types::Kind;
@@ -38,16 +40,39 @@ struct Writer<'a>(&'a BTreeMap<usize, Kind>);
 impl VisitorMut for Writer<'_> {
     type Break = ();
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let Some(LimitClause::LimitOffset { limit, offset, .. }) = &mut query.limit_clause {
+            let offset = offset.iter_mut().map(|offset| &mut offset.value);
+            for count in limit.iter_mut().chain(offset) {
+                if self.kind(count).is_some_and(Kind::is_fractional) {
+                    *count = Kind::bigint().cast(count.clone());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut SqlExpr) -> ControlFlow<()> {
-        if let SqlExpr::Value(ValueWithSpan {
-            value: Value::Placeholder(name),
-            ..
-        }) = expr
-            && let Some(kind) = number(name).and_then(|number| self.0.get(&number))
+        if let SqlExpr::Value(_) = expr
+            && let Some(kind) = self.kind(expr)
         {
             *expr = kind.cast(expr.clone());
         }
         ControlFlow::Continue(())
+    }
+}
+
+impl Writer<'_> {
+    /// The kind of a parameter, which may be in brackets.
+    fn kind(&self, expr: &SqlExpr) -> Option<&Kind> {
+        match expr {
+            SqlExpr::Nested(inner) => self.kind(inner),
+            SqlExpr::Value(ValueWithSpan {
+                value: Value::Placeholder(name),
+                ..
+            }) => self.0.get(&number(name)?),
+            _ => None,
+        }
     }
 }
 

@@ -21,6 +21,9 @@ use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
 use crate::operators::chains;
 
+/// Follows a path of texts into a jsonb value.
+const JSONB_PART: &str = "jsonb_extract_path";
+
 /// Plans these operators and leaves everything else to other planners.
 #[derive(Debug)]
 pub(crate) struct TextPlanner {
@@ -71,6 +74,12 @@ impl Operand {
 
     fn is_json(&self) -> bool {
         self.marked("json") || self.marked("jsonb")
+    }
+
+    /// Whether DataFusion may find an element or a field in it.
+    fn may_have_parts(&self) -> bool {
+        let held = self.field.data_type();
+        held.is_nested() || held.is_null() || self.is_literal()
     }
 }
 
@@ -258,6 +267,46 @@ impl TextPlanner {
         Ok(self.call(name, both))
     }
 
+    /// A part of a jsonb value: `j['a'][0]` is `j #> '{a,0}'`.
+    fn part_of_jsonb(
+        &self,
+        json: &Operand,
+        access: &GetFieldAccess,
+        schema: &DFSchema,
+    ) -> Result<Option<Expr>> {
+        let step = match access {
+            GetFieldAccess::NamedStructField { name } => Some(lit(name.clone())),
+            GetFieldAccess::ListIndex { key } => self.step_in_jsonb(key, schema)?,
+            GetFieldAccess::ListRange { .. } => {
+                let message = "jsonb subscript does not support slices";
+                return Err(PgError::new("42804", message).into());
+            }
+        };
+        let mut arguments = match &json.expr {
+            Expr::ScalarFunction(call) if call.name() == JSONB_PART => call.args.clone(),
+            whole => vec![whole.clone()],
+        };
+        arguments.extend(step);
+        Ok(self.call(JSONB_PART, arguments))
+    }
+
+    /// A subscript of a jsonb value, as a text.
+    fn step_in_jsonb(&self, key: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+        let Some(operand) = Operand::new(key, schema) else {
+            return Ok(Some(key.clone()));
+        };
+        let held = operand.field.data_type();
+        if operand.is_literal() || held.is_null() {
+            return Ok(Some(key.clone()));
+        }
+        if !operand.is_text() && !held.is_integer() {
+            let name = type_name(&operand.field);
+            let message = format!("subscript type {name} is not supported");
+            return Err(PgError::new("42804", message).into());
+        }
+        Ok(self.cast(key.clone(), "text"))
+    }
+
     fn concatenated(&self, left: &Operand, right: &Operand) -> Result<Option<Expr>> {
         let is_null = |operand: &Operand| operand.field.data_type().is_null();
         // Bytes are concatenated with bytes, NULL and literals; beside a typed text they become
@@ -305,6 +354,12 @@ fn plain_operator(op: &BinaryOperator) -> Option<datafusion::logical_expr::Opera
         BinaryOperator::GtEq => Operator::GtEq,
         _ => return None,
     })
+}
+
+fn no_subscripts(operand: &Operand) -> DataFusionError {
+    let name = type_name(&operand.field);
+    let message = format!("cannot subscript type {name} because it does not support subscripting");
+    PgError::new("42804", message).into()
 }
 
 fn no_operator(op: &BinaryOperator, left: &Operand, right: &Operand) -> DataFusionError {
@@ -403,9 +458,22 @@ impl ExprPlanner for TextPlanner {
             }
             other => (None, other.clone(), vec![]),
         };
+        let is_named = matches!(expr.field_access, GetFieldAccess::NamedStructField { .. });
+        let whole = Operand::new(&expr.expr, schema);
+        if let Some(json) = &whole
+            && json.marked("jsonb")
+            // Another subscript of an array of jsonb is one of the array.
+            && (name.is_none() || is_named)
+        {
+            let part = self.part_of_jsonb(json, &expr.field_access, schema)?;
+            return Ok(part.map_or(PlannerResult::Original(expr), PlannerResult::Planned));
+        }
         let is_list = Operand::new(&root, schema).is_some_and(|operand| operand.is_list());
         if !is_list {
-            return Ok(PlannerResult::Original(expr));
+            return match whole.filter(|whole| !whole.may_have_parts()) {
+                Some(whole) => Err(no_subscripts(&whole)),
+                None => Ok(PlannerResult::Original(expr)),
+            };
         }
         let one = || lit(1_i64);
         let planned = match &expr.field_access {

@@ -44,6 +44,7 @@ use self::information_schema::InformationSchema;
 use self::model::{Model, PG_CATALOG};
 use self::tables::{PgSchema, Shipped};
 
+use crate::advisory::Locks;
 use crate::origins::Origins;
 use crate::settings::Board;
 
@@ -52,6 +53,8 @@ pub(crate) struct PgCatalog {
     statics: Arc<PgCatalogStaticTables>,
     shipped: Arc<Shipped>,
     read: Arc<Read>,
+    /// The advisory locks of all sessions.
+    locks: Arc<Locks>,
     functions: Vec<ScalarUDF>,
     backends: Arc<Backends>,
     /// Made for the first session.
@@ -65,6 +68,7 @@ impl PgCatalog {
             shipped: Arc::new(Shipped::load(&statics)?),
             statics,
             read: Arc::default(),
+            locks: Arc::default(),
             functions: vec![
                 create_array_lower_udf(),
                 create_array_upper_udf(),
@@ -89,6 +93,7 @@ impl PgCatalog {
         let below = Arc::clone(state.catalog_list());
         let board = Arc::new(Board::default());
         let origins = Arc::new(Origins::default());
+        let locks = Arc::new(self.locks.open());
         let model = Model {
             below: Arc::clone(&below),
             database: database.clone(),
@@ -125,6 +130,7 @@ impl PgCatalog {
         if let Some(config) = builder.config() {
             config.set_extension(Arc::clone(&board));
             config.set_extension(Arc::clone(&origins));
+            config.set_extension(Arc::clone(&locks));
             config.options_mut().extensions.insert(Moments::default());
             // DataFusion's own `information_schema` would take precedence over a catalog's.
             config.options_mut().catalog.information_schema = false;
@@ -144,6 +150,7 @@ impl PgCatalog {
             shipped: Arc::clone(&self.shipped),
             read: Arc::clone(&self.read),
             board,
+            locks,
             pid,
         };
         functions::register(&session, &known);

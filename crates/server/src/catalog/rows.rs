@@ -15,7 +15,7 @@ use pgwire::api::Type;
 use super::activity::Backend;
 use super::grid::{Cell, Columns, Kind, batch};
 use super::model::{Model, PG_CATALOG};
-use crate::settings::Board;
+use crate::settings::{Board, Published, described};
 use coscan_pg::output::{modifier, pg_type};
 
 /// A table whose rows describe this server.
@@ -85,11 +85,7 @@ impl ServerTable {
             Self::Namespace => namespaces(&model),
             Self::PreparedStatements => prepared_statements(&model),
             Self::Roles => vec![role(&model, &["********".into(), Cell::Null, Cell::Null])],
-            Self::Settings => board
-                .all()
-                .into_iter()
-                .map(|(name, value)| vec![name.into(), value.into()])
-                .collect(),
+            Self::Settings => board.all().iter().filter_map(setting).collect(),
             Self::Tables => tables(&model, false).await?,
             Self::User => vec![vec![
                 model.user.as_str().into(),
@@ -103,6 +99,44 @@ impl ServerTable {
         };
         batch(self.columns(), &rows)
     }
+}
+
+/// A setting; `None` for one that only SHOW shows.
+fn setting(published: &Published) -> Option<Vec<Cell>> {
+    let described = described(published.name)?;
+    let said = |text: &str| match text {
+        "" => Cell::Null,
+        text => text.into(),
+    };
+    let context = if published.is_fixed {
+        "internal"
+    } else {
+        "user"
+    };
+    let values = if described.vartype == "enum" {
+        Cell::Texts(described.values.split(',').map(str::to_owned).collect())
+    } else {
+        Cell::Null
+    };
+    Some(vec![
+        published.name.into(),
+        described.in_unit(&published.value).into(),
+        said(described.unit),
+        described.category.into(),
+        described.short.into(),
+        said(described.extra),
+        context.into(),
+        described.vartype.into(),
+        published.source.into(),
+        said(described.least),
+        said(described.most),
+        values,
+        described.in_unit(published.default).into(),
+        described.in_unit(&published.reset).into(),
+        Cell::Null,
+        Cell::Null,
+        false.into(),
+    ])
 }
 
 /// The connections of the server. R4: of other users' a client sees what PostgreSQL shows to those

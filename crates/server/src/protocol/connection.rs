@@ -27,6 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::shared::Shared;
+use crate::advisory::OfConnection;
 use crate::catalog::{Backend, Listed};
 use crate::failure::{Failure, stopping};
 use crate::net::{
@@ -43,6 +44,7 @@ pub(crate) struct Connection {
     pub(crate) portals: Portals,
     pub(crate) status: TransactionStatus,
     pub(crate) transaction: Transaction,
+    pub(crate) locks: OfConnection,
     /// Whether results go without a description: in the extended protocol the client asks for one
     /// separately.
     pub(crate) described: bool,
@@ -165,12 +167,14 @@ impl Admitted {
     fn into_connection(self, wire: Wire, shared: &Shared) -> Connection {
         let state = self.session.context.state_ref();
         let origins = state.read().config().get_extension();
+        let locks = OfConnection(state.read().config().get_extension());
         Connection {
             wire,
             session: self.session,
             portals: Portals::new(origins.unwrap_or_default()),
             status: TransactionStatus::Idle,
             transaction: Transaction::default(),
+            locks,
             described: false,
             skipping: false,
             cancel: self.cancel,

@@ -12,7 +12,7 @@ use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{Encoding, cast_to, sql_name, value};
 use coscan_pg::resolve::is_assignable;
 use datafusion::arrow::array::Array;
-use datafusion::arrow::datatypes::Field;
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::dataframe::DataFrame;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -131,8 +131,8 @@ impl Session {
             let raw = text.map(|text| text.to_owned().into());
             return Ok(value(wanted, Encoding::Text, raw.as_ref(), &self.zone())?);
         }
-        let given = self.evaluated(argument.clone()).await?;
-        let given_type = pg_type(&Field::new("", given.data_type(), true));
+        let (given, field) = self.evaluated(argument.clone()).await?;
+        let given_type = pg_type(&field);
         if !is_assignable(given_type.oid(), wanted.oid()) {
             let (given, wanted) = (sql_name(&given_type), sql_name(wanted));
             let text = format!(
@@ -148,21 +148,25 @@ impl Session {
             let raw = (!given.is_null()).then(|| given.to_string().into());
             return Ok(value(wanted, Encoding::Text, raw.as_ref(), &self.zone())?);
         }
-        self.evaluated(cast_to(argument.clone(), wanted)).await
+        let (cast, _) = self.evaluated(cast_to(argument.clone(), wanted)).await?;
+        Ok(cast)
     }
 
-    /// Evaluates an expression without columns.
-    async fn evaluated(&self, expr: Expr) -> Result<ScalarValue, Failure> {
+    /// Evaluates an expression without columns. The field names a type that Arrow lacks.
+    async fn evaluated(&self, expr: Expr) -> Result<(ScalarValue, FieldRef), Failure> {
         let state = self.context.state();
         let statement = select(expr)?;
         let work = async move {
             let plan = state.statement_to_plan(statement).await?;
             coscan::check_rights(&state, &plan)?;
+            let field = Arc::clone(plan.schema().field(0));
             let batches = DataFrame::new(state, plan).collect().await?;
             let first = batches.iter().find(|batch| batch.num_rows() > 0);
             let column = first.and_then(|batch| batch.columns().first());
             match column {
-                Some(column) if column.len() == 1 => Ok(ScalarValue::try_from_array(column, 0)?),
+                Some(column) if column.len() == 1 => {
+                    Ok((ScalarValue::try_from_array(column, 0)?, field))
+                }
                 _ => Err(Failure::new(
                     "21000",
                     "an argument of EXECUTE has one value",

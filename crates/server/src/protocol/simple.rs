@@ -249,6 +249,7 @@ impl Connection {
                 if *all {
                     self.portals.close_all();
                     self.portals.forget_all();
+                    self.locks.unlock_all();
                     let reports = session.settings.reset_all(&session.context).await?;
                     self.report(reports)?;
                 }
@@ -654,6 +655,7 @@ impl Connection {
         }
         self.transaction.commit(&self.session).await?;
         self.session.moments.end_transaction();
+        self.locks.end_transaction();
         self.portals.commit();
         Ok(())
     }
@@ -663,6 +665,7 @@ impl Connection {
         let reports = self.transaction.rollback(&mut self.session).await;
         self.status = TransactionStatus::Idle;
         self.session.moments.end_transaction();
+        self.locks.end_transaction();
         self.portals.roll_back();
         self.report(reports?)
     }

@@ -13,11 +13,26 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::custom::CUSTOM_BYTES_MAX;
 
+/// A setting as queries see it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Published {
+    /// In PostgreSQL's spelling.
+    pub(crate) name: &'static str,
+    pub(crate) value: String,
+    /// The value of a server that nobody has configured.
+    pub(crate) default: &'static str,
+    /// The value that RESET restores.
+    pub(crate) reset: String,
+    /// Where the value comes from (`pg_settings.source`).
+    pub(crate) source: &'static str,
+    /// Whether SET refuses it.
+    pub(crate) is_fixed: bool,
+}
+
 /// Shared by a connection's [`Settings`](super::Settings) and its session's functions.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// Names in PostgreSQL's spelling, and values.
-    values: Mutex<Vec<(&'static str, String)>>,
+    values: Mutex<Vec<Published>>,
     requests: Mutex<Requests>,
     /// The client's own settings (`custom.rs`), by lower-case name.
     custom: Mutex<BTreeMap<String, String>>,
@@ -39,12 +54,12 @@ pub(crate) struct Request {
 }
 
 impl Board {
-    pub(crate) fn publish(&self, values: Vec<(&'static str, String)>) {
+    pub(crate) fn publish(&self, values: Vec<Published>) {
         *locked(&self.values) = values;
     }
 
-    /// All published settings with their values.
-    pub(crate) fn all(&self) -> Vec<(&'static str, String)> {
+    /// All published settings.
+    pub(crate) fn all(&self) -> Vec<Published> {
         locked(&self.values).clone()
     }
 
@@ -52,8 +67,8 @@ impl Board {
         let values = locked(&self.values);
         let mut found = values
             .iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.next().map(|(_, value)| value.clone())
+            .filter(|known| known.name.eq_ignore_ascii_case(name));
+        found.next().map(|known| known.value.clone())
     }
 
     /// The value of one of the client's own settings.

@@ -89,7 +89,7 @@ pub(crate) static KNOWN: &[Known] = &[
     known("lc_monetary", "C", Rule::Kept),
     known("lc_numeric", "C", Rule::Kept),
     known("lc_time", "C", Rule::Kept),
-    known("lock_timeout", "0", Rule::Kept),
+    known("lock_timeout", "0", Rule::Timeout),
     known("max_identifier_length", "63", Rule::ReadOnly),
     known("max_index_keys", "32", Rule::ReadOnly),
     known("row_security", "on", Rule::Kept),

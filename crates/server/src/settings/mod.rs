@@ -12,6 +12,7 @@
 
 mod board;
 mod custom;
+mod described;
 mod known;
 mod local;
 mod modes;
@@ -33,7 +34,8 @@ use self::local::Local;
 use crate::failure::Failure;
 use crate::net::Keepalive;
 
-pub(crate) use self::board::Board;
+pub(crate) use self::board::{Board, Published};
+pub(crate) use self::described::described;
 pub(crate) use self::known::VERSION;
 pub(crate) use self::saved::SavedSettings;
 pub(super) use modes::Modes;
@@ -95,10 +97,40 @@ impl Settings {
 
     /// Publishes the current values for queries to read.
     fn publish(&self, session: &SessionContext) {
-        let values = KNOWN
-            .iter()
-            .map(|known| (known.name, self.value(session, known)));
+        let values = KNOWN.iter().map(|known| self.published(session, known));
         self.board.publish(values.collect());
+    }
+
+    fn published(&self, session: &SessionContext, known: &Known) -> Published {
+        let value = self.value(session, known);
+        let (now, then) = (
+            self.changed.get(known.name),
+            self.initial.changed.get(known.name),
+        );
+        let source = match then {
+            _ if modes::default_of(known.name).is_some() => "override",
+            then if now != then => "session",
+            Some(_) => "client",
+            None if value == known.default => "default",
+            None => "configuration file",
+        };
+        // Only a time zone may be configured for all connections.
+        let reset = match (then, known.name) {
+            (Some(then), _) => then.clone(),
+            (None, "TimeZone") => {
+                let zone = self.initial.options.execution.time_zone.as_deref();
+                coscan_pg::zone_text(zone.unwrap_or(known.default))
+            }
+            (None, _) => known.default.to_owned(),
+        };
+        Published {
+            name: known.name,
+            value,
+            default: known.default,
+            reset,
+            source,
+            is_fixed: matches!(known.rule, Rule::ReadOnly),
+        }
     }
 
     /// How long a statement may take.
@@ -419,7 +451,7 @@ impl Settings {
             let ours = KNOWN.iter().map(|known| Shown {
                 name: known.name.to_owned(),
                 value: Some(self.value(session, known)),
-                description: "",
+                description: described(known.name).map_or("", |described| described.short),
             });
             let theirs = entries(options).into_iter().map(|entry| Shown {
                 name: entry.key,
@@ -630,7 +662,7 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 /// Parses a time as PostgreSQL does: a number of milliseconds, or a number with a unit.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
     let number: u64 = digits.parse().ok()?;
     let ms = match text[digits.len()..].trim() {

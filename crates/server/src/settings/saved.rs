@@ -31,6 +31,7 @@ impl Settings {
     /// Makes the present values, which include the startup message, those that RESET restores.
     pub(crate) fn have_started(&mut self, session: &SessionContext) {
         self.initial = self.saved(session);
+        self.publish(session);
     }
 
     /// Resets all settings. Returns the changes to report to the client.

@@ -453,6 +453,29 @@ async fn settings_are_read_and_set_by_functions() {
         one("SELECT setting FROM pg_settings WHERE name = 'application_name'").await,
         "mine"
     );
+    let of_memory = "SELECT setting, unit, vartype, context, source, min_val, boot_val, reset_val, \
+                     pending_restart, category FROM pg_settings WHERE name = 'work_mem'";
+    assert_eq!(
+        one(of_memory).await,
+        "4096|kB|integer|user|default|64|4096|4096|f|Resource Usage / Memory"
+    );
+    client.simple_query("SET work_mem = '5MB'").await.unwrap();
+    assert_eq!(
+        one(of_memory).await,
+        "5120|kB|integer|user|session|64|4096|4096|f|Resource Usage / Memory"
+    );
+    // psql's \dconfig.
+    let changed = "SELECT s.name, pg_catalog.current_setting(s.name) FROM pg_catalog.pg_settings s \
+                   WHERE s.source <> 'default' AND s.setting IS DISTINCT FROM s.boot_val ORDER BY 1";
+    assert_eq!(one(changed).await, "application_name|mine,work_mem|5MB");
+    let levels = "SELECT enumvals[1], context, extra_desc, short_desc FROM pg_settings \
+                  WHERE name IN ('transaction_isolation', 'server_encoding', 'is_superuser') \
+                  ORDER BY name";
+    assert_eq!(
+        one(levels).await,
+        "NULL|internal|NULL|Shows the server (database) character set encoding.,\
+         serializable|user|NULL|Sets the current transaction's isolation level."
+    );
     assert_eq!(
         one("SELECT set_config('coscan.policy', 'elevator', false)").await,
         "elevator"

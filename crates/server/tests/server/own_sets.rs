@@ -1,6 +1,8 @@
 //! Promised: a table or a view made from a query with `unnest` has PostgreSQL's columns, also of
 //! types that Arrow lacks.
 
+use crate::common::TestServer;
+use crate::common::raw::RawClient;
 use crate::own_tables::answers;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,6 +32,11 @@ async fn tables_and_views_of_sets_have_the_elements_types() {
         ("SELECT pg_typeof(u) FROM b", "uuid"),
         ("SELECT unnest(j) j INTO d FROM m", ""),
         ("SELECT pg_typeof(j) FROM d", "jsonb"),
+        ("SELECT unnest(j), 1 + 1 INTO TEMP d2 FROM m", ""),
+        (
+            "SELECT unnest, pg_typeof(unnest), \"?column?\" FROM d2",
+            "1 | jsonb | 2",
+        ),
         (
             "CREATE TABLE e AS SELECT unnest(array_agg(uu)) u, \
              (SELECT unnest(j) FROM m LIMIT 1) j FROM a WHERE uu IS NOT NULL",
@@ -57,4 +64,55 @@ async fn tables_and_views_of_sets_have_the_elements_types() {
         ),
     ])
     .await;
+}
+
+/// Also if another relation has a column of that name.
+#[tokio::test(flavor = "multi_thread")]
+async fn stars_name_the_column_of_json_elements() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        client.simple("CREATE TABLE t AS SELECT 1 AS id, '[{\"k\": 2}]'::jsonb AS j");
+        for (sql, names, row) in [
+            (
+                "SELECT * FROM t, jsonb_array_elements(t.j) e",
+                "id, j, value",
+                "1 | [{\"k\": 2}] | {\"k\": 2}",
+            ),
+            (
+                "SELECT * FROM t LEFT JOIN jsonb_array_elements(t.j) WITH ORDINALITY e ON true \
+                 ORDER BY e.value -> 'k'",
+                "id, j, value, ordinality",
+                "1 | [{\"k\": 2}] | {\"k\": 2} | 1",
+            ),
+            (
+                "SELECT *, e -> 'k' AS k FROM t CROSS JOIN LATERAL json_array_elements('[3]') e",
+                "id, j, value, k",
+                "1 | [{\"k\": 2}] | 3 | NULL",
+            ),
+            (
+                "SELECT * FROM (VALUES (1)) v(value), jsonb_array_elements('[5]') e",
+                "value, value",
+                "1 | 5",
+            ),
+            (
+                "WITH w AS (SELECT * FROM t, jsonb_array_elements_text(t.j) e) \
+                 SELECT id, value FROM w",
+                "id, value",
+                "1 | {\"k\": 2}",
+            ),
+        ] {
+            let answer = client.simple(sql);
+            assert_eq!(answer.shown(), row, "{sql}");
+            let shown: Vec<&str> = answer
+                .columns
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .collect();
+            assert_eq!(shown.join(", "), names, "{sql}");
+        }
+    });
+    done.await.unwrap();
 }

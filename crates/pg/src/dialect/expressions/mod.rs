@@ -7,6 +7,7 @@
 //! | `hypothetical` | `rank(v) WITHIN GROUP (ORDER BY e)` | counts of rows |
 //! | `times` | `INTERVAL`, `AT TIME ZONE`, `OVERLAPS` | calls of functions |
 //! | `named_arguments` | `jsonb_insert(…, insert_after => true)` | arguments in their places |
+//! | `variadic` | `concat(VARIADIC a)` | calls that take the array |
 //! | `sets` | functions of sets in FROM | subqueries that unnest arrays |
 //! | `whole_rows` | `row_to_json(t)` | one more column of `t` |
 //! | `rows` | `(a, b) = (c, d)` | comparisons of single values |
@@ -22,6 +23,7 @@ mod rows;
 mod sets;
 mod texts;
 mod times;
+mod variadic;
 pub(super) mod whole_rows;
 
 pub(super) use arrays::Arrays;
@@ -34,4 +36,5 @@ pub(super) use rows::{Rows, fields};
 pub(super) use sets::{Sets, array_of_set};
 pub(super) use texts::Texts;
 pub(super) use times::Times;
+pub(super) use variadic::Variadic;
 pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};

@@ -27,4 +27,5 @@ mod words;
 pub(crate) use exclusion::Excluded;
 pub(super) use exclusion::{is_mark, marks};
 pub use grammar::Grammar;
+pub(super) use phrases::VARIADIC;
 pub use tokens::is_every_column;

@@ -11,6 +11,7 @@
 //! | `LIKE p ESCAPE e` | `LIKE like_escape(p, e)` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE` | `FOR UPDATE`, `FOR SHARE`: no row is locked |
 //! | `SELECT exists FROM t` | `SELECT "exists" FROM t` |
+//! | `f(a, VARIADIC b)` | `f(a, pg_variadic(b))` (`expressions/variadic.rs`) |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
 //! | `RANGE '1 day'::interval PRECEDING` | `RANGE '1 day' PRECEDING` |
 //! | `'a'` and, on the next line, `'b'` | `'ab'`; on the same line, an error |
@@ -54,6 +55,7 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
             }
             Some("values") => values(tokens, at),
             Some("for") => key_lock(tokens, &next),
+            Some("variadic") => variadic(tokens, at, before),
             _ => None,
         };
         if let Some((end, with)) = replaced {
@@ -66,9 +68,13 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
     Ok(())
 }
 
+/// The function that stands for VARIADIC before an argument.
+pub(in crate::dialect) const VARIADIC: &str = "pg_variadic";
+
 /// The words that begin phrases.
-const PHRASES: [&str; 10] = [
+const PHRASES: [&str; 11] = [
     "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values", "for",
+    "variadic",
 ];
 
 /// The position after a phrase, and the tokens that replace it.
@@ -313,6 +319,31 @@ fn values(tokens: &[TokenWithSpan], at: usize) -> Replacement {
     let mut with = words("SELECT * FROM");
     with.push(Token::LParen);
     with.extend(tokens[at..close].iter().map(|token| token.token.clone()));
+    with.push(Token::RParen);
+    Some((close, with))
+}
+
+/// VARIADIC before the last argument of a call.
+fn variadic(tokens: &[TokenWithSpan], at: usize, before: Option<&TokenWithSpan>) -> Replacement {
+    let begins = before.is_some_and(|before| matches!(before.token, Token::LParen | Token::Comma));
+    begins.then_some(())?;
+    let mut depth = 0_usize;
+    let mut rest = tokens.iter().enumerate().skip(at + 1);
+    let (close, _) = rest.find(|(_, token)| {
+        let is_end = depth == 0 && token.token == Token::RParen;
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        is_end
+    })?;
+    let mut with = vec![Token::make_word(VARIADIC, None), Token::LParen];
+    with.extend(
+        tokens[at + 1..close]
+            .iter()
+            .map(|token| token.token.clone()),
+    );
     with.push(Token::RParen);
     Some((close, with))
 }

@@ -41,25 +41,39 @@ fn is_reserved(keyword: Keyword) -> bool {
 }
 
 /// Turns words into plain names that sqlparser would read as operators and clauses of other
-/// databases, or as functions although no bracket follows.
+/// databases, as functions although no bracket follows, or as operators although no operand
+/// follows (`SELECT count(*) like FROM t`).
 pub(super) fn release(tokens: &mut [TokenWithSpan]) {
-    let mut opens = false;
+    let (mut opens, mut ends_item) = (false, true);
     for token in tokens.iter_mut().rev() {
         if is_space(token) {
             continue;
         }
         if let Token::Word(word) = &mut token.token
             && (OF_OTHERS.contains(&word.keyword)
-                || (!opens && BEFORE_BRACKETS.contains(&word.keyword)))
+                || (!opens && BEFORE_BRACKETS.contains(&word.keyword))
+                || (ends_item && BEFORE_OPERANDS.contains(&word.keyword)))
         {
             word.keyword = Keyword::NoKeyword;
         }
         opens = token.token == Token::LParen;
+        ends_item = match &token.token {
+            Token::Word(word) => word.keyword == Keyword::FROM,
+            other => matches!(other, Token::Comma | Token::RParen | Token::SemiColon),
+        };
     }
 }
 
 /// Words that have a meaning only before a bracket.
 const BEFORE_BRACKETS: &[Keyword] = &[Keyword::CUBE, Keyword::ROLLUP, Keyword::TRIM];
+
+/// Words that are operators before an operand, and labels of columns elsewhere.
+const BEFORE_OPERANDS: &[Keyword] = &[
+    Keyword::COLLATE,
+    Keyword::ILIKE,
+    Keyword::LIKE,
+    Keyword::SIMILAR,
+];
 
 /// Words that are operators or clauses of other databases wherever they stand.
 const OF_OTHERS: &[Keyword] = &[

@@ -311,28 +311,57 @@ fn rename(item: &mut SelectItem, position: usize) {
 
 /// PostgreSQL's name for the column of an expression (`FigureColname` in its `parse_target.c`).
 pub(in crate::dialect) fn of(expr: &Expr) -> String {
-    figured(expr).unwrap_or_else(|| "?column?".to_owned())
+    figured(expr).map_or_else(|| "?column?".to_owned(), |figured| figured.name)
 }
 
-fn figured(expr: &Expr) -> Option<String> {
-    let named = |name: &str| Some(name.to_owned());
+/// A name that an expression gives.
+struct Figured {
+    name: String,
+    /// Whether a cast or CASE around the expression has a name that goes before.
+    is_weak: bool,
+}
+
+impl Figured {
+    fn strong(name: impl Into<String>) -> Self {
+        let name = name.into();
+        let is_weak = false;
+        Self { name, is_weak }
+    }
+
+    fn weak(name: impl Into<String>) -> Self {
+        let name = name.into();
+        let is_weak = true;
+        Self { name, is_weak }
+    }
+}
+
+fn figured(expr: &Expr) -> Option<Figured> {
+    let named = |name: &str| Some(Figured::strong(name));
     match expr {
-        Expr::Identifier(word) => Some(folded(word)),
-        Expr::CompoundIdentifier(words) => words.last().map(folded),
+        Expr::Identifier(word) => Some(Figured::strong(folded(word))),
+        Expr::CompoundIdentifier(words) => words.last().map(folded).map(Figured::strong),
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figured(inner),
-        Expr::CompoundFieldAccess { root, access_chain } => match access_chain.last() {
-            Some(AccessExpr::Dot(Expr::Identifier(field))) => Some(folded(field)),
-            _ => figured(root),
-        },
-        Expr::Function(function) => last_word(&function.name),
+        // The last field's name, also in front of subscripts.
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            let field = access_chain.iter().rev().find_map(|access| match access {
+                AccessExpr::Dot(Expr::Identifier(field)) => Some(folded(field)),
+                _ => None,
+            });
+            field.map(Figured::strong).or_else(|| figured(root))
+        }
+        Expr::Function(function) => last_word(&function.name).map(Figured::strong),
         Expr::Cast {
             expr, data_type, ..
-        } => figured(expr).or_else(|| type_name(data_type)),
-        Expr::TypedString(typed) => type_name(&typed.data_type),
-        Expr::Case { else_result, .. } => else_result
-            .as_deref()
-            .and_then(figured)
-            .or_else(|| named("case")),
+        } => match figured(expr) {
+            Some(inner) if !inner.is_weak => Some(inner),
+            inner => type_name(data_type).map(Figured::weak).or(inner),
+        },
+        Expr::TypedString(typed) => type_name(&typed.data_type).map(Figured::weak),
+        Expr::Interval(_) => Some(Figured::weak("interval")),
+        Expr::Case { else_result, .. } => match else_result.as_deref().and_then(figured) {
+            Some(inner) if !inner.is_weak => Some(inner),
+            _ => Some(Figured::weak("case")),
+        },
         Expr::Exists { .. } => named("exists"),
         Expr::Array(_) => named("array"),
         Expr::Extract { .. } => named("extract"),
@@ -342,17 +371,24 @@ fn figured(expr: &Expr) -> Option<String> {
         Expr::Overlay { .. } => named("overlay"),
         Expr::Ceil { .. } => named("ceil"),
         Expr::Floor { .. } => named("floor"),
-        Expr::Interval(_) => named("interval"),
         Expr::Tuple(_) => named("row"),
         Expr::AtTimeZone { .. } => named("timezone"),
-        Expr::Subquery(query) => match query.body.as_ref() {
-            SetExpr::Select(select) => match select.projection.first()? {
-                SelectItem::UnnamedExpr(expr) => figured(expr),
-                SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
-                _ => None,
-            },
+        Expr::Subquery(query) => of_query(&query.body).map(Figured::strong),
+        _ => None,
+    }
+}
+
+/// The name of a query's first column.
+fn of_query(body: &SetExpr) -> Option<String> {
+    match body {
+        SetExpr::Select(select) => match select.projection.first()? {
+            SelectItem::UnnamedExpr(expr) => Some(of(expr)),
+            SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
             _ => None,
         },
+        SetExpr::Query(query) => of_query(&query.body),
+        SetExpr::SetOperation { left, .. } => of_query(left),
+        SetExpr::Values(_) => Some("column1".to_owned()),
         _ => None,
     }
 }

@@ -80,7 +80,7 @@ fn counts(query: &mut Query) {
         if is_untyped_query(count) {
             let message = format!("argument of {clause} must be type bigint, not type text");
             *count = call(FAIL, vec![text("42804"), text(&message)]);
-        } else if !is_integer(count) {
+        } else if !stays(count) {
             let given = std::mem::replace(count, number(0));
             *count = bigint(Expr::Nested(Box::new(given)));
         }
@@ -105,23 +105,27 @@ fn is_untyped_query(count: &Expr) -> bool {
     }
 }
 
-fn is_integer(count: &Expr) -> bool {
+/// Whether the planner takes a count as it is, or refuses it by its type (42804).
+fn stays(count: &Expr) -> bool {
     match count {
-        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_integer(inner),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => stays(inner),
         Expr::Value(value) => match &value.value {
             Value::Number(digits, _) => digits.bytes().all(|byte| byte.is_ascii_digit()),
             Value::SingleQuotedString(_) => false,
             _ => true,
         },
-        Expr::Cast { data_type, .. } => matches!(
+        Expr::Cast { data_type, .. } => !matches!(
             data_type,
-            DataType::SmallInt(_)
-                | DataType::Int(_)
-                | DataType::Integer(_)
-                | DataType::BigInt(_)
-                | DataType::Int2(_)
-                | DataType::Int4(_)
-                | DataType::Int8(_)
+            DataType::Numeric(_)
+                | DataType::Decimal(_)
+                | DataType::Dec(_)
+                | DataType::Real
+                | DataType::Float(_)
+                | DataType::Float4
+                | DataType::Float8
+                | DataType::Double(_)
+                | DataType::DoublePrecision
+                | DataType::Custom(..)
         ),
         Expr::Function(_) | Expr::Subquery(_) => true,
         _ => false,

@@ -29,6 +29,11 @@ pub(super) fn leaf(field: &Field) -> (FieldRef, usize) {
     (found, dimensions)
 }
 
+/// The number of dimensions of a field's type; 0 if it is no array.
+pub(crate) fn depth(field: &Field) -> usize {
+    leaf(field).1
+}
+
 /// A list type with the given number of dimensions.
 pub(super) fn list_of(element: FieldRef, dimensions: usize) -> DataType {
     let named = |field: &Field| field.clone().with_name(Field::LIST_FIELD_DEFAULT_NAME);

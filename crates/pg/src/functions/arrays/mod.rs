@@ -14,10 +14,11 @@ mod text;
 
 pub(crate) use any::{ALL, ANY};
 pub(crate) use compare::{comparison, extreme, row_comparison};
-pub(crate) use elements::text_elements;
-pub(crate) use of_arrays::{OF_ARRAYS, collected, make_array};
+pub(crate) use elements::{depth, text_elements};
+pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
 pub(crate) use shape::FLAT;
 pub(crate) use subscript::{SLICE, SUBSCRIPT};
+pub(crate) use text::shown_elements;
 
 use datafusion::logical_expr::ScalarUDF;
 

@@ -1,5 +1,5 @@
-//! Arrays of arrays: `pg_of_arrays(array)`, as `ARRAY[a, b]` builds it, and `pg_collected(array)`,
-//! as `array_agg(a)` does.
+//! Arrays of arrays: `pg_of_arrays(array)`, as `ARRAY[a, b]` builds it, `pg_collected(array)`, as
+//! `array_agg(a)` does, and `pg_as_deep(array, like)`, an array beside one of more dimensions.
 //!
 //! PostgreSQL has one type for arrays of any number of dimensions: the elements of an array of
 //! arrays have the same dimensions. NULL is an array without elements for `ARRAY[a, b]`
@@ -12,8 +12,9 @@ use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::functions_nested::make_array::make_array_udf;
 use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::scalar::ScalarValue;
 
-use super::elements::{dimensions, elements, leaf};
+use super::elements::{depth, dimensions, elements, leaf};
 use super::shape::empty;
 use crate::PgError;
 use crate::functions::first_value;
@@ -27,17 +28,37 @@ static UDF: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(function(OF_ARRAYS, checked).udf()));
 static COLLECTED: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(function("pg_collected", alike).udf()));
+static AS_DEEP: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(deep().udf()));
 
 pub(super) fn functions() -> Vec<Function> {
     vec![
         function(OF_ARRAYS, checked),
         function("pg_collected", alike),
+        deep(),
     ]
 }
 
 fn function(name: &str, body: Body) -> Function {
     let itself = Give::Of(|given| Ok(FieldRef::clone(&given[0])));
     Function::new(name, vec![Form::new(&[List], itself, body)])
+}
+
+fn deep() -> Function {
+    let like = Give::Of(|given| Ok(FieldRef::clone(&given[1])));
+    Function::new(
+        "pg_as_deep",
+        vec![Form::new(&[List, List], like, as_deep_as).called()],
+    )
+}
+
+/// An array in a column whose type has more dimensions: NULL or empty, because a column of lists
+/// of lists holds no other. `None` if the type has as many.
+pub(crate) fn as_deep(array: &Expr, held: &Field, like: &Field) -> Option<Expr> {
+    if depth(held) == 0 || depth(held) >= depth(like) {
+        return None;
+    }
+    let null = ScalarValue::try_from(like.data_type()).ok()?;
+    Some(AS_DEEP.call(vec![array.clone(), Expr::Literal(null, None)]))
 }
 
 /// The arrays that `array_agg` collected, or PostgreSQL's error if they make no array.
@@ -80,6 +101,17 @@ fn checked(row: &Row<'_>) -> Result<Value> {
         return empty(array);
     }
     Ok(Value::Scalar(first_value(&array.slice(at, 1))?))
+}
+
+fn as_deep_as(row: &Row<'_>) -> Result<Value> {
+    if row.is_null(0) {
+        return Ok(Value::Null);
+    }
+    if elements(row, 0, &leaf(row.field(0)).0)?.is_empty() {
+        return empty(row.array(1).0);
+    }
+    let message = "an array beside arrays of more dimensions is not supported";
+    Err(PgError::unsupported(message).into())
 }
 
 /// The array itself, if its arrays have the same dimensions.

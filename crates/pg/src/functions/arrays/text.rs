@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Expr, ScalarUDF};
@@ -86,35 +88,59 @@ fn split(row: &Row<'_>) -> Result<Value> {
     }))
 }
 
-fn joined(row: &Row<'_>) -> Result<Value> {
-    if row.is_null(0) || row.is_null(1) {
-        return Ok(Value::Null);
-    }
-    let (array, at) = row.array(0);
-    let (mut values, mut leaf_field) = (array.slice(at, 1), row.field(0).clone());
-    let (last, levels) = leaf(row.field(0));
+/// The elements of an array of any number of dimensions, and their field. `None` if it has none.
+fn leaves(row: &Row<'_>, argument: usize) -> Result<Option<(ArrayRef, Field)>> {
+    let (array, at) = row.array(argument);
+    let (mut values, mut leaf_field) = (array.slice(at, 1), row.field(argument).clone());
+    let (last, levels) = leaf(row.field(argument));
     for _ in 0..levels {
-        use datafusion::arrow::array::{Array, AsArray};
-        use datafusion::arrow::datatypes::DataType;
         let lists = match values.data_type() {
             DataType::List(_) => values.clone(),
             DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
                 crate::casts::arrow_cast(&values, &DataType::List(inner.clone()))?
             }
-            _ => return Ok(Value::Null),
+            _ => return Ok(None),
         };
         let lists = lists.as_list::<i32>();
         let parts: Vec<_> = (0..lists.len()).filter(|at| lists.is_valid(*at)).collect();
         let parts: Vec<_> = parts.into_iter().map(|at| lists.value(at)).collect();
         let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
         if parts.is_empty() {
-            return Ok(Value::Text(String::new()));
+            return Ok(None);
         }
         values = datafusion::arrow::compute::concat(&parts)?;
         leaf_field = last.as_ref().clone();
     }
+    Ok(Some((values, leaf_field)))
+}
+
+/// The elements of an array in their output format.
+pub(crate) fn shown_elements(row: &Row<'_>, argument: usize) -> Result<Vec<Option<String>>> {
+    let Some((values, field)) = leaves(row, argument)? else {
+        return Ok(vec![]);
+    };
     let nulls = values.logical_nulls();
-    let write = field_writer(&leaf_field, &values, false)?;
+    let write = field_writer(&field, &values, false)?;
+    let shown = (0..values.len()).map(|at| {
+        if nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
+            return Ok(None);
+        }
+        let mut out = bytes::BytesMut::new();
+        write(at, &mut out).map_err(|error| DataFusionError::External(error.into()))?;
+        Ok(Some(String::from_utf8_lossy(&out).into_owned()))
+    });
+    shown.collect()
+}
+
+fn joined(row: &Row<'_>) -> Result<Value> {
+    if row.is_null(0) || row.is_null(1) {
+        return Ok(Value::Null);
+    }
+    let Some((values, field)) = leaves(row, 0)? else {
+        return Ok(Value::Text(String::new()));
+    };
+    let nulls = values.logical_nulls();
+    let write = field_writer(&field, &values, false)?;
     let mut out = bytes::BytesMut::new();
     let mut begun = false;
     for at in 0..values.len() {

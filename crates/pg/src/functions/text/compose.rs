@@ -1,7 +1,9 @@
-//! Functions that combine values into text: `concat`, `concat_ws`, `format`.
+//! Functions that combine values into text: `concat`, `concat_ws`, `format`, and
+//! `pg_format_array(template, array)`, which is `format(template, VARIADIC array)`.
 
 use super::format::formatted;
-use crate::functions::scalar::Take::{Any, Text};
+use crate::functions::arrays::shown_elements;
+use crate::functions::scalar::Take::{Any, List, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use datafusion::error::Result;
 
@@ -40,7 +42,27 @@ pub(super) fn functions() -> Vec<Function> {
                 .called(),
             ],
         ),
+        Function::new(
+            FORMAT_ARRAY,
+            vec![Form::new(&[Text, List], Give::Text, format_array).called()],
+        ),
     ]
+}
+
+/// See the file's header.
+pub(crate) const FORMAT_ARRAY: &str = "pg_format_array";
+
+/// NULL is an array without elements.
+fn format_array(row: &Row<'_>) -> Result<Value> {
+    let Some(template) = row.text_opt(0) else {
+        return Ok(Value::Null);
+    };
+    let values = match row.is_null(1) {
+        true => vec![],
+        false => shown_elements(row, 1)?,
+    };
+    let value = |at: usize| Ok(at.checked_sub(1).and_then(|at| values.get(at)).cloned());
+    Ok(Value::Text(formatted(template, value)?))
 }
 
 /// Joins the arguments from `first` on, skipping NULLs.

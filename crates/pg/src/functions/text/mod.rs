@@ -11,6 +11,7 @@ mod uuid;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use compose::FORMAT_ARRAY;
 pub(crate) use fits::fits;
 pub(crate) use of_padded::OfPadded;
 pub(super) use random_uuid::gen_random_uuid;

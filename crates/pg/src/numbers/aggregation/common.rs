@@ -129,10 +129,12 @@ impl Common {
         if let Some(error) = mismatch(self.word(), values) {
             return Err(error.into());
         }
-        let mut typed = values
+        let typed = values
             .iter()
             .filter(|(field, unknown)| !unknown && !field.data_type().is_null());
-        if let Some((field, _)) = typed.next() {
+        // The first one with the most dimensions.
+        let deepest = typed.rev().max_by_key(|(field, _)| arrays::depth(field));
+        if let Some((field, _)) = deepest {
             return Ok(Arc::clone(field));
         }
         let held = if values.iter().any(|(_, unknown)| *unknown) {

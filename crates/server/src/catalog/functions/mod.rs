@@ -12,6 +12,7 @@ mod oids;
 mod privileges;
 mod session;
 mod signatures;
+mod waiting;
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -26,6 +27,7 @@ use self::function::{Function, Give, Optional, Row, Take, boolean, oid, text};
 use self::signatures::Signature;
 use super::model::Model;
 use super::tables::Shipped;
+use crate::advisory::Owner;
 use crate::settings::Board;
 
 /// The data that the functions read.
@@ -35,6 +37,7 @@ pub(super) struct Known {
     pub(super) shipped: Arc<Shipped>,
     pub(super) read: Arc<Read>,
     pub(super) board: Arc<Board>,
+    pub(super) locks: Arc<Owner>,
     /// The connection's process id.
     pub(super) pid: i32,
 }
@@ -56,9 +59,13 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
         comments::functions(known),
         privileges::functions(known),
         session::functions(known),
+        waiting::functions(known),
     ];
     for function in groups.into_iter().flatten() {
         session.register_udf(function.into_udf());
+    }
+    for function in waiting::waiting(known) {
+        session.register_udf(function);
     }
 }
 
@@ -93,7 +100,6 @@ fn nothing() -> Vec<Function> {
         no_text("pg_get_statisticsobjdef_columns", &[Number], 0),
         no_text("pg_get_functiondef", &[Number], 0),
         no_text("pg_get_function_sqlbody", &[Number], 0),
-        no_text("pg_advisory_unlock_all", &[], 0),
         no_number("pg_table_size", &[Number], 0),
         no_number("pg_relation_size", &[Number, Text], 1),
         no_number("pg_total_relation_size", &[Number], 0),

@@ -109,6 +109,7 @@ mod tests {
     use datafusion::prelude::SessionContext;
 
     use super::*;
+    use crate::settings::Published;
 
     async fn planned(session: &SessionContext) -> Arc<dyn ExecutionPlan> {
         let sql = "SELECT set_config('work_mem', '1GB', false)";
@@ -120,7 +121,10 @@ mod tests {
     #[tokio::test]
     async fn a_request_after_the_failure_is_ignored() {
         let (session, board) = (SessionContext::new(), Arc::new(Board::default()));
-        board.publish(vec![("work_mem", "4MB".to_owned())]);
+        board.publish(vec![Published {
+            name: "work_mem",
+            ..Published::default()
+        }]);
         session.register_udf(set_config(&board, board.turn()).into_udf());
         let late = planned(&session).await;
         board.end_turn();

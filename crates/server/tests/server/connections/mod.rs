@@ -8,6 +8,7 @@
 //! | `idle.rs`, `interruption.rs` | time-outs, cancel requests, clients that go |
 //! | `rerun.rs` | queries that find no memory |
 //! | `seen.rs` | what others see of a connection and its queries |
+//! | `waiting.rs` | sleeping, and waiting for advisory locks |
 
 mod admission;
 mod crowds;
@@ -17,3 +18,4 @@ mod interruption;
 mod malformed;
 mod rerun;
 mod seen;
+mod waiting;

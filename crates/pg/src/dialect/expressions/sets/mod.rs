@@ -121,13 +121,18 @@ fn each(name: &str, given: &[Expr]) -> Vec<SelectItem> {
     vec![named(rows("key"), "key"), named(values, "value")]
 }
 
-pub(in crate::dialect) struct Sets;
+/// Rewrites the sets of a statement.
+pub(in crate::dialect) struct Sets {
+    /// Whether the next query's columns are those of the result.
+    pub(in crate::dialect) is_result: bool,
+}
 
 impl VisitorMut for Sets {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        values::rewrite(query);
+        let is_result = std::mem::take(&mut self.is_result);
+        values::rewrite(query, is_result);
         ControlFlow::Continue(())
     }
 

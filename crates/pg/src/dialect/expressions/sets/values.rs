@@ -9,29 +9,36 @@
 //! | `SELECT e.value FROM f(…) e WHERE e.value > 1` | `SELECT e.e AS value … WHERE e.e > 1` |
 //! | `SELECT e.* FROM f(…) WITH ORDINALITY e` | `SELECT e.e AS value, e.ordinality …` |
 //! | `SELECT * FROM f(…) e` | `SELECT e.e AS value …` |
+//! | `SELECT * FROM t, f(…) e` | `SELECT t.*, e.e AS value …` |
 //!
-//! Not here: `*` over several relations, and `e.*` beside another such set, in which the column is
-//! `e`: others may have columns `value`, and two columns of a name are refused.
+//! In a result the last name is marked, because `t` may have a column of that name, too.
+//! Not here: `*` over joins with USING or in brackets, and stars over two such sets, in which the
+//! column is `e`: two columns of a name are refused.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, ObjectName, OrderByKind, Query, Select, SelectItem,
+    Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, VisitorMut,
     WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{each_branch, last_word};
+use crate::names::MARK;
 
 const VALUE: &str = "value";
 
-pub(super) fn rewrite(query: &mut Query) {
+/// `is_result` says whether a client sees the query's columns.
+pub(super) fn rewrite(query: &mut Query, is_result: bool) {
     if let SetExpr::Select(select) = query.body.as_mut() {
         let mut keys: Vec<&mut Expr> = vec![];
         if let Some(order_by) = &mut query.order_by
             && let OrderByKind::Expressions(found) = &mut order_by.kind
         {
             keys.extend(found.iter_mut().map(|key| &mut key.expr));
+        }
+        if let [set] = sets(select).as_slice() {
+            expand_star(select, set, is_result);
         }
         in_select(select, &mut keys);
         return;
@@ -145,6 +152,69 @@ fn set(factor: &TableFactor) -> Option<Set> {
         alias: alias.name.clone(),
         ordinality: *with_ordinality,
     })
+}
+
+/// Replaces `*` over several relations, of which one is the set, with the columns of each.
+fn expand_star(select: &mut Select, set: &Set, is_result: bool) {
+    let is_star =
+        |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if is_plain(options));
+    let Some(at) = select.projection.iter().position(is_star) else {
+        return;
+    };
+    let joins = select.from.iter().flat_map(|from| &from.joins);
+    let mut operators = joins.map(|join| &join.join_operator);
+    if factors(select).count() == 1 || !operators.all(keeps_columns) {
+        return;
+    }
+    let items = factors(select).map(|factor| {
+        let table = name(factor)?;
+        if table.value != set.alias.value {
+            let table = SelectItemQualifiedWildcardKind::ObjectName(vec![table].into());
+            let options = WildcardAdditionalOptions::default();
+            return Some(vec![SelectItem::QualifiedWildcard(table, options)]);
+        }
+        let mut items = set.items();
+        if let (true, Some(SelectItem::ExprWithAlias { alias, .. })) =
+            (is_result, items.first_mut())
+        {
+            alias.value = format!("{VALUE}{MARK}{at}");
+        }
+        Some(items)
+    });
+    if let Some(items) = items.collect::<Option<Vec<_>>>() {
+        select.projection.splice(at..=at, items.concat());
+    }
+}
+
+/// Whether `*` has all columns of both sides.
+fn keeps_columns(join: &JoinOperator) -> bool {
+    match join {
+        JoinOperator::CrossJoin(_) => true,
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint) => matches!(constraint, JoinConstraint::On(_)),
+        _ => false,
+    }
+}
+
+/// The name of a relation that has one of a single word.
+fn name(factor: &TableFactor) -> Option<Ident> {
+    match factor {
+        TableFactor::Table {
+            alias: Some(alias), ..
+        }
+        | TableFactor::Derived {
+            alias: Some(alias), ..
+        }
+        | TableFactor::Function {
+            alias: Some(alias), ..
+        } => Some(alias.name.clone()),
+        TableFactor::Table {
+            name, args: None, ..
+        } if name.0.len() == 1 => name.0.first()?.as_ident().cloned(),
+        _ => None,
+    }
 }
 
 /// Replaces `e.*`, and `*` where the set is the only relation, with the set's columns.
