@@ -216,7 +216,11 @@ fn a_lower_limit_ends_the_youngest_and_gives_the_others_a_second_to_spill() {
     });
     small.end(3);
     assert_eq!(small.tell(lower(300)), [end(2)], "at once");
-    assert_eq!(small.ask(2, 1), [refuse_beside_others(2, 201, 200)], "it is to end");
+    assert_eq!(
+        small.ask(2, 1),
+        [refuse_beside_others(2, 201, 200)],
+        "it is to end"
+    );
 }
 
 #[test]
@@ -508,7 +512,11 @@ fn a_promise_is_kept_for_one_of_two_requests_at_a_time() {
         query: QueryId(2),
         on_refusal: FAILS,
     });
-    assert_eq!(small.ask(12, 101), [refuse_beside_others(12, 101, 300)], "100 are left");
+    assert_eq!(
+        small.ask(12, 101),
+        [refuse_beside_others(12, 101, 300)],
+        "100 are left"
+    );
 }
 
 #[test]
@@ -855,7 +863,11 @@ fn a_query_that_was_small_leaves_the_memory_of_small_ones() {
     }
     assert_eq!(small.ask(1, 10), [grant(1)]);
     assert_eq!(small.ask(2, 850), [grant(2)], "30 are left to small ones");
-    assert_eq!(small.ask(1, 1), [refuse_beside_others(1, 11, 850)], "40 would be left");
+    assert_eq!(
+        small.ask(1, 1),
+        [refuse_beside_others(1, 11, 850)],
+        "40 would be left"
+    );
     small.give(2, 1);
     small.tick_after(250);
     small.tick_after(250);
