@@ -656,6 +656,22 @@ async fn drop_takes_several_names_and_their_dependents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_view_over_merged_columns_is_kept_as_a_query() {
+    answers(&[
+        ("CREATE TABLE t AS SELECT 1 AS k", ""),
+        ("CREATE TABLE u AS SELECT 1.0 AS k", ""),
+        ("CREATE VIEW v AS SELECT k FROM t JOIN u USING (k)", ""),
+        ("SELECT pg_typeof(k) FROM v", "numeric"),
+        (
+            "SELECT definition FROM pg_views WHERE viewname = 'v'",
+            "SELECT t.k AS k FROM t JOIN u ON (t.k = u.k);",
+        ),
+        ("DROP TABLE u", "error 2BP01"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_index_on_a_table_in_memory_has_no_effect() {
     answers(&[
         ("CREATE TABLE t (a int, b int)", ""),
