@@ -294,8 +294,8 @@ fn merged_value(operator: &JoinOperator, left: Expr, right: Expr) -> Expr {
     }
 }
 
-/// The text of a view as it is kept and shown: [`EITHER`] and [`FIRST`] with their left operands
-/// only.
+/// The text of a view as it is kept and shown: merged columns without the operators that stand for
+/// their types.
 #[must_use]
 pub fn without_operators(text: &str) -> String {
     let mut plain = String::new();
