@@ -18,7 +18,7 @@ use crate::guards::{FilteredCalls, Guards};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
 use crate::planners::{FileTypes, TextPlanner, TimePlanner, Types};
-use crate::relations::{MarkedSets, Relations, WholeRows};
+use crate::relations::{MarkedSets, MergedColumns, Relations, WholeRows};
 use crate::subqueries::{OuterAggregates, UnnestSubqueries};
 use crate::windows::Frames;
 use crate::{casts, functions, intervals, numbers, physical, rules};
@@ -55,6 +55,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     // First of all, because the other planners take an untyped parameter for NULL.
     planners.insert(0, Arc::new(OpenParameters));
     planners.insert(0, Arc::new(WholeRows));
+    let config = Arc::clone(&options);
+    planners.insert(0, Arc::new(MergedColumns { config }));
     let relations = builder.relation_planners().get_or_insert_default();
     relations.push(Arc::new(Relations));
     relations.push(Arc::new(FileTypes));

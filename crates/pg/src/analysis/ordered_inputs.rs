@@ -9,13 +9,19 @@
 //! |---|---|
 //! | the result, LIMIT and OFFSET | a sort |
 //! | `array_agg`, `string_agg` without ORDER BY | the function's ORDER BY |
-//! | `row_number() OVER ()`, `lag`, `first_value`, … | the window's ORDER BY |
+//! | `row_number() OVER ()`, `lag`, `first_value`, …, frames of some ROWS | the window's ORDER BY |
 //!
 //! For the last two, `generate_series` counts as an ordered subquery, too. So does DISTINCT ON with
 //! ORDER BY, also below a LIMIT that is computed for each outer row.
+//!
+//! What is computed for each outer row is computed for all of them at once, and spread over
+//! partitions. There sets (`unnest`) count as ordered by the places of their elements, and VALUES
+//! and UNION ALL by their rows and branches.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -23,10 +29,12 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort as Key, WindowFunction};
 use datafusion::logical_expr::logical_plan::{Distinct, DistinctOn, Sort, Window};
 use datafusion::logical_expr::{
-    Aggregate, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias,
+    Aggregate, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Projection, Subquery,
+    SubqueryAlias, Union, Unnest, Values, WindowFrameUnits, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::sets_in_order::{are_flat, numbered, placed};
 use crate::functions::time::series_falls;
 use crate::once::Once;
 
@@ -42,6 +50,10 @@ const PICKING: [&str; 7] = [
     "last_value",
     "nth_value",
 ];
+
+/// The columns with the number of a branch of UNION ALL or of a row of VALUES, and with the keys of
+/// the rows of a branch.
+const BRANCH: &str = "branch\u{1f}";
 
 /// See the file's header.
 #[derive(Debug, Default)]
@@ -72,9 +84,10 @@ fn shown(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Limit(limit) => {
             // DataFusion sorts the rows of a DISTINCT ON that is not computed for each outer row.
             let orders = Orders {
-                distinct: !limit.input.all_out_ref_exprs().is_empty(),
+                distinct: is_correlated(&limit.input),
                 ..Orders::OF_SUBQUERIES
             };
+            let orders = orders.with_spread(&limit.input, Spread::All);
             let Some(input) = sorted(&limit.input, orders)? else {
                 return Ok(Transformed::no(LogicalPlan::Limit(limit)));
             };
@@ -142,7 +155,8 @@ fn follows_input(call: &AggregateFunction) -> bool {
 }
 
 fn listed(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
-    let Some((input, order)) = Orders::ALL.of(&aggregate.input)? else {
+    let orders = Orders::ALL.with_spread(&aggregate.input, Spread::Branches);
+    let Some((input, order)) = orders.of(&aggregate.input)? else {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     };
     let calls = aggregate.aggr_expr.into_iter().map(|call| {
@@ -169,14 +183,18 @@ fn picks(expr: &Expr) -> bool {
 }
 
 fn takes_order(call: &WindowFunction) -> bool {
-    let name = call.fun.name();
-    call.params.order_by.is_empty() && (PICKING.contains(&name) || LISTING.contains(&name))
+    let (name, frame) = (call.fun.name(), &call.params.window_frame);
+    let is_whole = frame.start_bound.is_unbounded() && frame.end_bound.is_unbounded();
+    let is_counted = frame.units == WindowFrameUnits::Rows && !is_whole;
+    call.params.order_by.is_empty()
+        && (is_counted || PICKING.contains(&name) || LISTING.contains(&name))
 }
 
 /// Puts the functions that depend on the order into a window of their own, because a window has
 /// one order.
 fn picked(window: Window) -> Result<Transformed<LogicalPlan>> {
-    let Some((input, order)) = Orders::ALL.of(&window.input)? else {
+    let orders = Orders::ALL.with_spread(&window.input, Spread::All);
+    let Some((input, order)) = orders.of(&window.input)? else {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
     };
     let (picking, others): (Vec<_>, Vec<_>) = window.window_expr.into_iter().partition(picks);
@@ -215,6 +233,21 @@ pub(super) fn renamed_as_before(
 /// A plan, and the keys by which its rows are sorted.
 type Ordered = (Arc<LogicalPlan>, Vec<Key>);
 
+/// Whether a plan is computed for each outer row.
+fn is_correlated(plan: &LogicalPlan) -> bool {
+    !plan.all_out_ref_exprs().is_empty()
+}
+
+/// Which rows of a plan leave their order because it is computed for each outer row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spread {
+    No,
+    /// Those of VALUES, and of the branches of UNION ALL.
+    Branches,
+    /// Also those of sets. (An aggregate gets them in their order.)
+    All,
+}
+
 /// Which sources of an order count.
 #[derive(Debug, Clone, Copy)]
 struct Orders {
@@ -224,6 +257,8 @@ struct Orders {
     series: bool,
     /// The ORDER BY of DISTINCT ON counts. (DataFusion sorts by it, but for the whole statement.)
     distinct: bool,
+    /// The order of sets, VALUES and UNION ALL counts.
+    spread: Spread,
 }
 
 impl Orders {
@@ -231,12 +266,22 @@ impl Orders {
         in_subquery: false,
         series: false,
         distinct: false,
+        spread: Spread::No,
     };
     const ALL: Self = Self {
         in_subquery: false,
         series: true,
         distinct: true,
+        spread: Spread::No,
     };
+
+    /// With these orders, too, if the plan is computed for each outer row.
+    fn with_spread(self, plan: &LogicalPlan, spread: Spread) -> Self {
+        match is_correlated(plan) {
+            true => Self { spread, ..self },
+            false => self,
+        }
+    }
 
     /// The order of the plan's rows, and the plan with the columns of that order appended.
     fn of(self, plan: &LogicalPlan) -> Result<Option<Ordered>> {
@@ -281,7 +326,93 @@ impl Orders {
                     .transpose()?
             }
             LogicalPlan::Extension(_) => self.once(plan)?,
+            _ if self.spread != Spread::No => self.of_spread(plan)?,
             _ => None,
+        })
+    }
+
+    /// The same for what only has an order where it is computed for each outer row.
+    fn of_spread(self, plan: &LogicalPlan) -> Result<Option<Ordered>> {
+        Ok(match plan {
+            LogicalPlan::Subquery(item) => self.of(&item.subquery)?.map(|(subquery, order)| {
+                let item = Subquery {
+                    subquery,
+                    ..item.clone()
+                };
+                (Arc::new(LogicalPlan::Subquery(item)), order)
+            }),
+            LogicalPlan::Unnest(sets) if self.spread == Spread::All && hold_lists(sets) => {
+                Some(self.of_sets(sets)?)
+            }
+            LogicalPlan::Union(union) => Some(self.of_branches(union)?),
+            LogicalPlan::Values(values) if values.values.len() > 1 => Some(of_values(values)?),
+            _ => None,
+        })
+    }
+
+    /// Sets are ordered like the rows that contain them, and within a row by place.
+    fn of_sets(self, sets: &Unnest) -> Result<Ordered> {
+        let (expanded, mut order) = match self.of(&sets.input)? {
+            Some((input, order)) => (placed(sets, &input)?, order),
+            None if is_one_row(&sets.input) => (placed(sets, &sets.input)?, vec![]),
+            None => {
+                let (plan, [row, place]) = numbered(sets)?;
+                ((plan, place), vec![ascending(row)])
+            }
+        };
+        let (plan, place) = expanded;
+        order.push(ascending(place));
+        Ok((Arc::new(plan), order))
+    }
+
+    /// The rows of UNION ALL are ordered by the number of their branch, and within a branch by its
+    /// keys, if it has some.
+    fn of_branches(self, union: &Union) -> Result<Ordered> {
+        let width = union.schema.fields().len();
+        let branches = union.inputs.iter().map(|branch| self.branch(branch));
+        let branches = branches.collect::<Result<Vec<_>>>()?;
+        let most = branches.iter().map(|(_, keys)| keys.len()).max();
+        let names = (0..=most.unwrap_or_default()).map(|at| format!("{BRANCH}{at}"));
+        let names: Vec<String> = names.collect();
+        let inputs = (0_i64..).zip(branches).map(|(number, (plan, keys))| {
+            let keys = std::iter::once(lit(number)).chain(keys);
+            let keys = keys.chain(std::iter::repeat(lit(0_i64))).zip(&names);
+            let keys = keys.map(|(key, name)| key.alias(name));
+            let columns = plan.schema().iter().take(width).map(Expr::from);
+            let columns = columns.chain(keys).collect();
+            let branch = Projection::try_new(columns, plan)?;
+            Ok(Arc::new(LogicalPlan::Projection(branch)))
+        });
+        let made = Union::try_new_with_loose_types(inputs.collect::<Result<_>>()?)?;
+        let columns = made.schema.iter().take(width).zip(union.schema.iter());
+        let columns = columns.map(|(own, (relation, field))| {
+            Expr::from(own).alias_qualified(relation.cloned(), field.name())
+        });
+        let keys = names.into_iter().map(Column::new_unqualified);
+        let keys: Vec<Column> = keys.collect();
+        let columns = columns.chain(keys.iter().cloned().map(Expr::Column));
+        let columns = columns.collect();
+        let made = Projection::try_new(columns, Arc::new(LogicalPlan::Union(made)))?;
+        let order = keys.into_iter().map(ascending).collect();
+        Ok((Arc::new(LogicalPlan::Projection(made)), order))
+    }
+
+    /// A branch, and the keys of its rows if these are numbers.
+    fn branch(self, branch: &Arc<LogicalPlan>) -> Result<(Arc<LogicalPlan>, Vec<Expr>)> {
+        let orders = Self {
+            spread: Spread::All,
+            ..self
+        };
+        let Some((plan, order)) = orders.of(branch)? else {
+            return Ok((Arc::clone(branch), vec![]));
+        };
+        let is_number = |key: &Key| {
+            let held = key.expr.get_type(plan.schema());
+            key.asc && held.is_ok_and(|held| held == DataType::Int64)
+        };
+        Ok(match order.iter().all(is_number) {
+            true => (plan, order.into_iter().map(|key| key.expr).collect()),
+            false => (Arc::clone(branch), vec![]),
         })
     }
 
@@ -295,6 +426,44 @@ impl Orders {
         let ordered = self.of(once.input())?.filter(is_same);
         Ok(ordered.map(|(_, order)| (Arc::new(plan.clone()), order)))
     }
+}
+
+fn ascending(column: Column) -> Key {
+    Key::new(Expr::Column(column), true, false)
+}
+
+/// Whether all columns that are expanded are lists.
+fn hold_lists(sets: &Unnest) -> bool {
+    let schema = sets.input.schema();
+    let mut lists = sets.list_type_columns.iter();
+    are_flat(sets) && lists.all(|(at, _)| schema.field(*at).data_type().is_list())
+}
+
+/// Whether a plan has at most one row for each outer row.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Projection(given) => is_one_row(&given.input),
+        LogicalPlan::Filter(given) => is_one_row(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_one_row(&given.input),
+        LogicalPlan::Subquery(given) => is_one_row(&given.subquery),
+        _ => false,
+    }
+}
+
+/// VALUES with the numbers of its rows.
+fn of_values(values: &Values) -> Result<Ordered> {
+    let name = format!("{BRANCH}0");
+    let rows = (0_i64..).zip(&values.values);
+    let rows = rows.map(|(number, row)| row.iter().cloned().chain([lit(number)]).collect());
+    let number = Field::new(&name, DataType::Int64, false);
+    let number = DFSchema::from_unqualified_fields(vec![number].into(), HashMap::new())?;
+    let numbered = Values {
+        schema: Arc::new(values.schema.join(&number)?),
+        values: rows.collect(),
+    };
+    let order = vec![ascending(Column::new_unqualified(name))];
+    Ok((Arc::new(LogicalPlan::Values(numbered)), order))
 }
 
 /// The columns of a select list, then those of the keys that are not in it, and the keys as these

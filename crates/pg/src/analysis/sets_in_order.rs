@@ -83,16 +83,30 @@ fn with_keys(plan: &LogicalPlan) -> Result<Option<(LogicalPlan, [Column; 2])>> {
 }
 
 fn are_in_select_list(sets: &Unnest) -> bool {
-    let mut lists = sets.list_type_columns.iter();
-    sets.struct_type_columns.is_empty()
-        && lists.all(|(_, list)| list.depth == 1)
+    are_flat(sets)
         && sets
             .exec_columns
             .iter()
             .all(|column| column.name.starts_with(IN_SELECT_LIST))
 }
 
-fn numbered(sets: &Unnest) -> Result<(LogicalPlan, [Column; 2])> {
+/// Whether each column that is expanded is a list, and becomes its elements.
+pub(super) fn are_flat(sets: &Unnest) -> bool {
+    let mut lists = sets.list_type_columns.iter();
+    sets.struct_type_columns.is_empty() && lists.all(|(_, list)| list.depth == 1)
+}
+
+/// The expanded sets with the number of the row and the place of the element.
+pub(super) fn numbered(sets: &Unnest) -> Result<(LogicalPlan, [Column; 2])> {
+    let window = Window::try_new(vec![row_number().alias(ROW)], Arc::clone(&sets.input))?;
+    let window = Arc::new(LogicalPlan::Window(window));
+    let (plan, place) = placed(sets, &window)?;
+    Ok((plan, [Column::new_unqualified(ROW), place]))
+}
+
+/// The expanded sets of `input`, which has the columns of `sets.input` and perhaps more, with the
+/// place of the element as the last column.
+pub(super) fn placed(sets: &Unnest, input: &Arc<LogicalPlan>) -> Result<(LogicalPlan, Column)> {
     let lists = sets.input.schema().columns();
     let lists = sets
         .list_type_columns
@@ -100,14 +114,17 @@ fn numbered(sets: &Unnest) -> Result<(LogicalPlan, [Column; 2])> {
         .map(|(at, _)| lists[*at].clone());
     let lengths = lists.map(|list| cast(array_length(Expr::Column(list)), DataType::Int64));
     let longest = coalesce(vec![greatest(lengths.collect()), lit(0_i64)]);
-    let window = Window::try_new(vec![row_number().alias(ROW)], Arc::clone(&sets.input))?;
-    let places = gen_series(lit(1_i64), longest, lit(1_i64)).alias(PLACE);
-    let columns = window.schema.iter().map(Expr::from).chain([places]);
-    let list = Projection::try_new(columns.collect(), Arc::new(LogicalPlan::Window(window)))?;
-    let [row, place] = [ROW, PLACE].map(Column::new_unqualified);
+    let mut name = PLACE.to_owned();
+    while input.schema().has_column_with_unqualified_name(&name) {
+        name.push('\'');
+    }
+    let places = gen_series(lit(1_i64), longest, lit(1_i64)).alias(&name);
+    let columns = input.schema().iter().map(Expr::from).chain([places]);
+    let list = Projection::try_new(columns.collect(), Arc::clone(input))?;
+    let place = Column::new_unqualified(name);
     let mut expanded = sets.exec_columns.clone();
     expanded.push(place.clone());
     let list = Arc::new(LogicalPlan::Projection(list));
     let sets = Unnest::try_new(list, expanded, sets.options.clone())?;
-    Ok((LogicalPlan::Unnest(sets), [row, place]))
+    Ok((LogicalPlan::Unnest(sets), place))
 }

@@ -2,23 +2,29 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `distinct_elements.rs` | which values does `array_agg(DISTINCT x)` keep? |
 //! | `float_extremes.rs` | which float is the minimum or maximum? |
 //! | `float_keys.rs` | when do two floats form the same group or row, or match in a join? |
-//! | `list_key.rs` | by which bytes are arrays joined, sorted and counted? |
+//! | `list_key.rs` | by which bytes are arrays and rows joined, sorted and counted? |
 //! | `lossy_casts.rs` | in which comparisons must a cast be evaluated? |
-//! | `sort_keys.rs` | by which keys are intervals and jsonb compared? |
+//! | `nested.rs` | by which keys are the values in arrays and rows compared? |
+//! | `sort_keys.rs` | by which keys are intervals, jsonb, arrays and rows compared? |
 //! | `units.rs` | how are timestamps of other units compared with constants? |
 
+mod distinct_elements;
 mod float_extremes;
 mod float_keys;
 mod list_key;
 mod lossy_casts;
+mod nested;
 mod sort_keys;
 mod units;
 
+pub(crate) use distinct_elements::distinct_elements;
 pub(crate) use float_extremes::FloatExtremes;
 pub(crate) use float_keys::FloatKeys;
 pub(crate) use lossy_casts::KeepLossyCasts;
+pub(crate) use nested::has_key;
 pub(crate) use sort_keys::SortKeys;
 
 use datafusion::logical_expr::ScalarUDF;
@@ -27,5 +33,5 @@ use datafusion::logical_expr::ScalarUDF;
 pub(crate) fn called() -> impl Iterator<Item = ScalarUDF> {
     float_extremes::called()
         .into_iter()
-        .chain([list_key::called()])
+        .chain([list_key::called(), distinct_elements::called()])
 }

@@ -1,9 +1,10 @@
-//! Values that Arrow compares differently from PostgreSQL: intervals, `jsonb`, padded texts.
+//! Values that Arrow compares differently from PostgreSQL: intervals, `jsonb`, padded texts, and
+//! arrays and rows of these.
 //!
 //! Wherever they are compared, grouped, sorted or joined, this analyzer rule replaces them with a
 //! key with PostgreSQL's order: the length of an interval, the text of `functions/json/key.rs`, or
-//! the bytes of an array (`list_key.rs`). It runs before DataFusion's type coercion, which refuses
-//! windows over intervals. Values of `json` have neither an order nor an equality (42883).
+//! the bytes of an array or a row (`list_key.rs`). It runs before DataFusion's type coercion, which
+//! refuses windows over intervals. Values of `json` have neither an order nor an equality (42883).
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions::string::rtrim;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
@@ -21,19 +23,20 @@ use datafusion::logical_expr::expr::{
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, Projection,
-    Subquery, WindowFunctionDefinition,
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Join, JoinConstraint, LogicalPlan,
+    Operator, Projection, Subquery, WindowFunctionDefinition, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use super::list_key::list_key;
+use super::nested::{are_alike, needs_keys};
 use crate::PgError;
 use crate::casts::PG_TYPE;
 use crate::functions::arrays::{ALL, ANY};
 use crate::functions::json::{jsonb_extreme, jsonb_key};
-use crate::functions::marked_like;
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
+use crate::functions::{marked_like, named_row};
 use crate::intervals::{Overloaded, greatest, least};
 
 /// See the file's header.
@@ -58,6 +61,8 @@ enum Key {
     Jsonb,
     /// A `character` of any length, whose trailing blanks are ignored.
     Padded,
+    /// An array or a row whose values are compared by keys.
+    Nested,
     /// No key: the value is a `json`.
     None,
 }
@@ -76,6 +81,7 @@ impl Key {
             (DataType::Interval(IntervalUnit::MonthDayNano), _) => Some(Self::Interval),
             (_, Some("jsonb")) => Some(Self::Jsonb),
             (_, Some("json")) => Some(Self::None),
+            (held, _) if needs_keys(held) => Some(Self::Nested),
             _ => None,
         }
     }
@@ -85,11 +91,41 @@ impl Key {
         Self::of_field(&expr.to_field(schema).ok()?.1)
     }
 
+    /// The key by which a value is compared with others; `None` also if these are arrays or rows
+    /// of other types, whose keys have another form. NULL is compared with any.
+    fn beside<'a>(
+        expr: &Expr,
+        mut others: impl Iterator<Item = &'a Expr>,
+        schema: &DFSchema,
+    ) -> Option<Self> {
+        let key = Self::of(expr, schema)?;
+        if key != Self::Nested {
+            return Some(key);
+        }
+        let held = expr.get_type(schema).ok()?;
+        let is_comparable = |other: &Expr| {
+            let other = other.get_type(schema);
+            other.is_ok_and(|other| other.is_null() || are_alike(&held, &other))
+        };
+        others.all(is_comparable).then_some(key)
+    }
+
+    /// See [`Key::beside`], for the values of a subquery.
+    fn beside_query(expr: &Expr, query: &Subquery, schema: &DFSchema) -> Option<Self> {
+        let key = Self::of(expr, schema)?;
+        if key != Self::Nested {
+            return Some(key);
+        }
+        let other = query.subquery.schema().field(0).data_type();
+        are_alike(&expr.get_type(schema).ok()?, other).then_some(key)
+    }
+
     fn call(self, expr: Expr) -> Expr {
         match self {
             Self::Interval => operators::key().call(vec![expr]),
             Self::Jsonb => jsonb_key(expr),
             Self::Padded => rtrim().call(vec![expr]),
+            Self::Nested => list_key(expr),
             Self::None => expr,
         }
     }
@@ -142,6 +178,10 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             }
             LogicalPlan::Sort(sort)
         }
+        LogicalPlan::Join(mut join) => {
+            turned = join_nested(&mut join);
+            LogicalPlan::Join(join)
+        }
         other => other,
     };
     let mut mapped = plan.map_expressions(|expr| {
@@ -149,7 +189,10 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let mut changed = expr.transform_up(|expr| compare(expr, &schema))?;
         // The keys of a sort, and the columns of a join.
         let is_key = sorts || (joins && !matches!(changed.data, Expr::BinaryExpr(_)));
-        if is_key && let Some(key) = Key::of(&changed.data, &schema) {
+        if is_key
+            && let Some(key) = Key::of(&changed.data, &schema)
+            && (sorts || key != Key::Nested)
+        {
             let key = if sorts { key.sorts()? } else { key.groups()? };
             changed = Transformed::yes(key.call(changed.data));
             return Ok(changed);
@@ -184,6 +227,31 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
+/// Joins by the keys of arrays and rows, if both sides have keys of one form. Returns whether any
+/// was changed.
+fn join_nested(join: &mut Join) -> bool {
+    let mut changed = false;
+    for (left, right) in &mut join.on {
+        let types = (
+            left.get_type(join.left.schema()),
+            right.get_type(join.right.schema()),
+        );
+        if let (Ok(one), Ok(other)) = types
+            && needs_keys(&one)
+            && are_alike(&one, &other)
+        {
+            *left = list_key(std::mem::take(left));
+            *right = list_key(std::mem::take(right));
+            changed = true;
+        }
+    }
+    if changed {
+        // USING requires plain columns.
+        join.join_constraint = JoinConstraint::On;
+    }
+    changed
+}
+
 fn has_key_columns(schema: &DFSchema) -> bool {
     let mut fields = schema.fields().iter();
     fields.any(|field| Key::of_field(field).is_some())
@@ -200,32 +268,49 @@ fn is_distinct(op: Operator) -> bool {
     matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
 }
 
-/// Replaces the operands of comparisons in an expression with keys.
-fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// The key by which an expression compares its operands.
+fn compared_by(expr: &Expr, schema: &DFSchema) -> Option<Key> {
     let of = |expr: &Expr| Key::of(expr, schema);
-    let key = match &expr {
+    let beside = |expr: &Expr, others: Vec<&Expr>| Key::beside(expr, others.into_iter(), schema);
+    match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
-            of(left).filter(|key| of(right) == Some(*key))
+            let key = beside(left, vec![right.as_ref()]);
+            key.filter(|key| of(right) == Some(*key))
         }
-        Expr::Between(between) => of(&between.expr),
-        Expr::InList(list) => of(&list.expr),
-        Expr::InSubquery(query) => of(&query.expr),
-        Expr::SetComparison(query) => of(&query.expr),
-        Expr::Case(case) => case.expr.as_deref().and_then(of),
+        Expr::Between(between) => {
+            let bounds = vec![between.low.as_ref(), between.high.as_ref()];
+            beside(&between.expr, bounds)
+        }
+        Expr::InList(list) => beside(&list.expr, list.list.iter().collect()),
+        Expr::InSubquery(query) => Key::beside_query(&query.expr, &query.subquery, schema),
+        Expr::SetComparison(query) => Key::beside_query(&query.expr, &query.subquery, schema),
+        Expr::Case(case) => {
+            let whens = case.when_then_expr.iter().map(|(when, _)| when.as_ref());
+            let operand = case.expr.as_deref()?;
+            beside(operand, whens.collect())
+        }
+        // `rules/arrays.rs` compares arrays there.
         Expr::ScalarFunction(call) if ["greatest", "least"].contains(&call.name()) => {
-            call.args.iter().find_map(of)
+            let key = call.args.iter().find_map(of);
+            key.filter(|key| *key != Key::Nested)
         }
         Expr::ScalarFunction(call) if [ANY, ALL].contains(&call.name()) => call
             .args
             .get(1)
             .and_then(of)
             .filter(|key| *key == Key::Jsonb),
-        Expr::ScalarFunction(call) if OF_ELEMENTS.contains(&call.name()) => {
-            return of_elements(expr, schema);
-        }
-        Expr::AggregateFunction(_) | Expr::WindowFunction(_) => None,
-        _ => return Ok(Transformed::no(expr)),
-    };
+        _ => None,
+    }
+}
+
+/// Replaces the operands of comparisons in an expression with keys.
+fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::ScalarFunction(call) = &expr
+        && OF_ELEMENTS.contains(&call.name())
+    {
+        return of_elements(expr, schema);
+    }
+    let key = compared_by(&expr, schema);
     let call = |expr: Box<Expr>| key.map_or(expr.clone(), |key| Box::new(key.call(*expr)));
     Ok(Transformed::yes(match (expr, key) {
         (Expr::AggregateFunction(function), _) => return aggregate(function, schema),
@@ -285,7 +370,7 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Key::Jsonb => jsonb_extreme(is_greatest, args),
                 Key::Interval if is_greatest => greatest().call(args),
                 Key::Interval => least().call(args),
-                Key::Padded | Key::None => func.call(args),
+                Key::Padded | Key::Nested | Key::None => func.call(args),
             }
         }
         (other, _) => return Ok(Transformed::no(other)),
@@ -351,10 +436,15 @@ fn is_comparison(op: Operator) -> bool {
     )
 }
 
-/// Whether a sort of arrays puts NULL arrays at the opposite end from NULL elements.
+/// Whether a sort of arrays or rows puts NULL at the opposite end from NULL elements and fields, or
+/// is one of arrays of several dimensions.
 fn is_turned(sort: &SortExpr, schema: &DFSchema) -> bool {
-    let is_list = |held| matches!(held, DataType::List(_));
-    sort.asc == sort.nulls_first && sort.expr.get_type(schema).is_ok_and(is_list)
+    let is_opposite = sort.asc == sort.nulls_first;
+    sort.expr.get_type(schema).is_ok_and(|held| match held {
+        DataType::List(element) => is_opposite || element.data_type().is_list(),
+        DataType::Struct(_) => is_opposite,
+        _ => false,
+    })
 }
 
 /// Sort keys in PostgreSQL's order. An expression that already is a key is dropped: it does not
@@ -417,8 +507,10 @@ fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Trans
     if let Some(key) = key.filter(|_| params.distinct) {
         key.groups()?;
     }
-    // `rules/aggregates.rs` sorts the distinct elements of arrays.
-    let is_sorted_there = key == Some(Key::Jsonb) && params.distinct;
+    // `rules/aggregates.rs` and `rules/distinct.rs` sort the distinct elements of arrays.
+    let is_nested = |value: &Expr| value.get_type(schema).is_ok_and(|held| held.is_nested());
+    let is_listed = key.is_some() || params.args.first().is_some_and(is_nested);
+    let is_sorted_there = is_listed && params.distinct;
     if !is_sorted_there {
         let order = std::mem::take(&mut params.order_by);
         params.order_by = sorted(order, schema, &mut changed)?;
@@ -503,7 +595,7 @@ fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         };
         let first = AggregateFunction::new_udf(
             first_value_udaf(),
-            vec![expr.clone()],
+            vec![kept(expr.clone(), &fields[at])],
             false,
             None,
             vec![],
@@ -523,7 +615,7 @@ fn group(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
         let is_same = column.relation.as_ref() == qualifier && column.name == *field.name();
         let mut value = Expr::Column(column);
         if keys.get(at).is_some_and(Option::is_some) {
-            let first = Expr::Column(Column::new_unqualified(shown(at)));
+            let first = first_of(at, &fields[at]);
             value = match is_of_sets {
                 true => of_set(value, first, &fields[at]),
                 false => first,
@@ -559,6 +651,24 @@ fn of_set(key: Expr, first: Expr, field: &Field) -> Expr {
     let has_key = Box::new(key.is_not_null());
     let value = Case::new(None, vec![(has_key, Box::new(first))], None);
     marked_like(Expr::Case(value), field)
+}
+
+/// A value as `first_value` keeps it: an array in a row. By itself it would lose the metadata that
+/// names the type of its elements (`functions/marked.rs`, `first_value`).
+fn kept(value: Expr, field: &Field) -> Expr {
+    match field.data_type() {
+        DataType::List(_) => named_row(vec![lit("value"), value]),
+        _ => value,
+    }
+}
+
+/// The value that a group expression shows, from the row of [`kept`].
+fn first_of(at: usize, field: &Field) -> Expr {
+    let column = Expr::Column(Column::new_unqualified(shown(at)));
+    match field.data_type() {
+        DataType::List(_) => get_field(column, "value"),
+        _ => column,
+    }
 }
 
 /// The name of the column that holds the shown value of group expression `at`.

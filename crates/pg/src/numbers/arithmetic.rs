@@ -264,6 +264,12 @@ pub(crate) const OPEN: DataType = DataType::Decimal256(76, OPEN_SCALE);
 /// The decimal places of a product of two numerics whose digits are not known.
 const PRODUCT_SCALE: i16 = 50;
 
+/// Whether a column holds numerics of different scales, because their digits are not known or they
+/// are products of such. They are shown without trailing zeros.
+pub(crate) fn has_many_scales(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Decimal256(76, scale) if *scale >= OPEN_SCALE)
+}
+
 fn decimal_result(op: Op, a: &DataType, b: &DataType) -> Option<DataType> {
     let ((p1, s1), (p2, s2)) = (digits(a)?, digits(b)?);
     let wide = |scale: i16| DataType::Decimal256(76, i8::try_from(scale).unwrap_or(OPEN_SCALE));

@@ -12,7 +12,8 @@ mod small;
 
 pub use aggregation::{Totals, decimal_sum, regressions};
 pub(crate) use aggregation::{
-    as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit, variance_of,
+    as_float_key, float_key, float_keys, float_of_key, is_float_key, shown_float, sign_bit,
+    variance_of,
 };
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;

@@ -25,7 +25,7 @@ use super::nested::{arrays, rows};
 use super::numeric::put_numeric;
 use super::text::{put_date, put_interval, put_time, put_timestamp, put_timestamptz};
 use super::types::pg_type;
-use crate::numbers::arithmetic::OPEN;
+use crate::numbers::arithmetic::has_many_scales;
 use crate::time::calendar::{
     DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MICROS_PER_DAY, MINUS_INFINITY,
 };
@@ -330,8 +330,7 @@ fn floats(array: &ArrayRef, binary: bool) -> CellWriter {
 fn decimals<T: DecimalType>(array: &ArrayRef, binary: bool) -> CellWriter {
     let cells = array.as_primitive::<T>().clone();
     let scale = cells.scale();
-    // A column of this type holds numerics of different scales.
-    let open = array.data_type() == &OPEN;
+    let open = has_many_scales(array.data_type());
     Box::new(move |row, out| {
         // Formatting by the column's precision would cut digits.
         let text = T::format_decimal(cells.value(row), u8::MAX, scale);

@@ -7,7 +7,7 @@ use postgres_types::Type;
 use crate::array_types::array_of;
 use crate::casts::extension;
 use crate::marked_type;
-use crate::numbers::arithmetic::OPEN;
+use crate::numbers::arithmetic::has_many_scales;
 
 /// The type of a field. It is named in the field's metadata if the field is of `pg_catalog`, or if
 /// Arrow lacks the type.
@@ -116,7 +116,7 @@ pub fn size(pg_type: &Type) -> i16 {
 #[must_use]
 pub fn modifier(data_type: &DataType) -> i32 {
     // Such a column has no declared scale.
-    if *data_type == OPEN {
+    if has_many_scales(data_type) {
         return -1;
     }
     let (precision, scale) = match data_type {

@@ -1,14 +1,78 @@
-//! Joins with USING and NATURAL whose merged columns are not known from the syntax
-//! (`dialect/queries/using.rs`).
+//! Joins with USING and NATURAL whose merged columns the syntax does not show, and the types of all
+//! merged columns (`dialect/queries/using.rs`).
+//!
+//! | join | value, if the sides have different types |
+//! |---|---|
+//! | inner | the side that has the common type; else the left one, cast |
+//! | LEFT, RIGHT | the left or the right side, cast to the common type |
+//! | FULL | `coalesce` of both, in the common type |
 
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Field;
+use datafusion::common::DFSchema;
+use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor};
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RelationPlannerContext,
+};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Query, SetExpr, TableFactor};
 
 use super::derived;
 use crate::PgError;
-use crate::dialect::{Known, concerns, folded, merged, on_the_wire, table};
+use crate::casts::{Target, cast_expr};
+use crate::dialect::{EITHER, FIRST, Known, concerns, folded, merged, on_the_wire, table};
+use crate::operators::common;
+
+/// Plans the operators that the dialect inserts.
+#[derive(Debug)]
+pub(crate) struct MergedColumns {
+    pub(crate) config: Arc<ConfigOptions>,
+}
+
+impl ExprPlanner for MergedColumns {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let is_either = match &expr.op {
+            BinaryOperator::Custom(op) if op == EITHER => true,
+            BinaryOperator::Custom(op) if op == FIRST => false,
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let value = self.value(expr.left, expr.right, is_either, schema);
+        Ok(PlannerResult::Planned(value))
+    }
+}
+
+impl MergedColumns {
+    fn value(&self, first: Expr, second: Expr, is_either: bool, schema: &DFSchema) -> Expr {
+        let (Ok((_, a)), Ok((_, b))) = (first.to_field(schema), second.to_field(schema)) else {
+            return first;
+        };
+        let both = [(Arc::clone(&a), false), (Arc::clone(&b), false)];
+        let Some(target) = common(&both).and_then(|field| plain(&field)) else {
+            return first;
+        };
+        if plain(&a).as_ref() == Some(&target) {
+            first
+        } else if is_either && plain(&b).as_ref() == Some(&target) {
+            second
+        } else {
+            cast_expr(first, &target, &self.config)
+        }
+    }
+}
+
+/// A field's type without its modifier.
+fn plain(field: &Field) -> Option<Target> {
+    Some(match Target::of_field(field)?.unmodified() {
+        Target::NumericOf(..) => Target::Numeric(None),
+        other => other,
+    })
+}
 
 /// Plans a query over such joins. Its tables are planned first, for their columns.
 pub(super) fn with_merged(

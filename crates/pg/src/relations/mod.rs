@@ -49,6 +49,7 @@ pub(crate) use marked_sets::MarkedSets;
 use marked_sets::marked;
 pub use marked_sets::marked_sets;
 pub use mentions::compute_once;
+pub(crate) use merged::MergedColumns;
 use merged::with_merged;
 use names::{named, with_outer_names};
 use recursion::check_later;

@@ -7,6 +7,7 @@
 //! | `var_samp(x)` … of integers and numerics | a function of `count(x)`, `sum(x)`, `sum(x * x)` |
 //! | any of these of floats | DataFusion's aggregate |
 //! | `array_agg` of json and other types that Arrow lacks | DataFusion's, marked with the type |
+//! | `array_agg(DISTINCT x)` of what is compared by keys | a list whose equal elements are removed |
 //! | `array_agg` of arrays | DataFusion's, checked (`functions/arrays/of_arrays.rs`) |
 //!
 //! Equal sums and counts of one aggregation are computed once. A projection above it computes the
@@ -32,9 +33,9 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_number};
+use crate::comparisons::{distinct_elements, has_key};
 use crate::error::PgError;
 use crate::functions::arrays;
-use crate::functions::json::distinct_jsonb;
 use crate::functions::scalar::{marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
 use crate::numbers::aggregation::{Kind, Marker, list_of, variance_of};
@@ -190,7 +191,8 @@ fn is_plain_list(function: &AggregateFunction, schema: &DFSchema) -> Result<bool
     match function.params.args.as_slice() {
         [value] if is_list => {
             let field = value.to_field(schema)?.1;
-            Ok(mark_of(&field).is_none() && !field.data_type().is_list())
+            let by_keys = function.params.distinct && has_key(&field);
+            Ok(mark_of(&field).is_none() && !field.data_type().is_list() && !by_keys)
         }
         _ => Ok(false),
     }
@@ -419,22 +421,24 @@ fn list(value: Expr, schema: &DFSchema, parts: &mut Parts) -> Result<Expr> {
     let field = Field::new("", list_of(&element), true);
     let mut made = (parts.make)(array_agg::array_agg_udaf(), value);
     // Equal values of jsonb may have different texts.
+    let mut distinct = None;
     if let Expr::AggregateFunction(function) = &mut made
         && function.params.distinct
-        && marked_type(&element) == Some("jsonb")
+        && has_key(&element)
     {
         function.params.distinct = false;
         let order = std::mem::take(&mut function.params.order_by);
         let order = order.first();
         let is_ascending = order.is_none_or(|order| order.asc);
-        let nulls_first = order.is_some_and(|order| order.nulls_first);
-        let list = marked_like(parts.keep(made), &field);
-        return Ok(distinct_jsonb(list, is_ascending, nulls_first));
+        distinct = Some((is_ascending, order.is_some_and(|order| order.nulls_first)));
     }
     if let Expr::AggregateFunction(function) = &mut made {
         sort_distinct(&mut function.params, schema)?;
     }
-    let list = marked_like(parts.keep(made), &field);
+    let mut list = marked_like(parts.keep(made), &field);
+    if let Some((is_ascending, nulls_first)) = distinct {
+        list = distinct_elements(list, is_ascending, nulls_first);
+    }
     Ok(match element.data_type().is_list() {
         true => arrays::collected(list),
         false => list,

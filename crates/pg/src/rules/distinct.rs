@@ -24,6 +24,7 @@ use datafusion::logical_expr::{Aggregate, Cast, Expr, ExprSchemable, LogicalPlan
 use datafusion::optimizer::AnalyzerRule;
 
 use super::aggregates::{project, unaliased};
+use crate::comparisons::has_key;
 use crate::error::PgError;
 use crate::functions::{joined_texts, mark_of, named_row, sorted_array};
 
@@ -135,12 +136,20 @@ fn listed(
         return Ok(None);
     };
     let field = value.to_field(input)?.1;
-    // Values of json and other types that Arrow lacks are handled by `aggregates.rs`.
+    // Values that are compared by keys, and those of other types that Arrow lacks, are handled by
+    // `aggregates.rs`.
+    if !is_string && has_key(&field) {
+        let is_argument = |sort: &Sort| params.args.contains(&sort.expr);
+        return match params.order_by.iter().all(is_argument) {
+            true => Ok(None),
+            false => Err(no_argument()),
+        };
+    }
     if !is_string && mark_of(&field).is_some() {
         return Ok(None);
     }
     let held = field.data_type().clone();
-    if matches!(held, DataType::Interval(_) | DataType::Binary) {
+    if matches!(held, DataType::Binary) {
         return Ok(None);
     }
     let mut shown = Shown::default();

@@ -4,10 +4,10 @@
 //! |---|---|
 //! | several constants of a list | their common type: PostgreSQL makes an array of them |
 //! | another value of a list, a bound | that value's, without its modifier |
-//! | texts, untyped constants | text: the constant stays as it is |
+//! | texts but for several constants of type `character`, untyped constants | text: it stays as it is |
 //!
-//! Values of different types are compared one by one. Not here: `character(n)`, whose blanks
-//! `operators/padded.rs` ignores, and ANY and ALL (`analysis/mixed_types.rs`).
+//! Values of different types are compared one by one. Not here: which blanks of `character(n)`
+//! count (`operators/padded.rs`), and ANY and ALL (`analysis/mixed_types.rs`).
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::DFSchema;
@@ -18,7 +18,8 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{Between, Expr, ExprSchemable, Operator};
 
 use super::lists;
-use crate::casts::Target;
+use crate::casts::{Target, cast_expr};
+use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{common, compared, is_of_catalogue, is_unknown, typed};
 
 pub(super) fn in_list(
@@ -64,10 +65,10 @@ fn by_type(list: Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -> Result
         }
         fields.push(field);
     }
-    let array = if constants.len() > 1 {
-        common(&constants)
-    } else {
-        None
+    // Elements of type `character` have no length.
+    let array = match constants.len() {
+        0 | 1 => None,
+        _ => common(&constants).map(|array| unpadded(&array)),
     };
     let (mut groups, mut nulls): (ByType, _) = (vec![], vec![]);
     for (value, (field, is_open)) in list.into_iter().zip(&fields) {
@@ -77,11 +78,13 @@ fn by_type(list: Vec<Expr>, schema: &DFSchema, config: &ConfigOptions) -> Result
         }
         let of_array = array.as_ref().filter(|_| is_constant(&value));
         let own = (!is_open).then_some(field);
-        let like = of_array.or(own).filter(|like| gives_type(like));
-        let value = if *is_open {
-            as_type(&value, like, config)
-        } else {
-            value
+        let is_blank = of_array.is_some_and(|array| is_padded(array));
+        let like = of_array.or(own);
+        let like = like.filter(|like| is_blank || gives_type(like));
+        let value = match *is_open {
+            true => as_type(&value, like, config),
+            false if is_blank => cast_expr(value, &Target::Bpchar(None), config),
+            false => value,
         };
         let mut alike = groups.iter_mut();
         match alike.find(|(held, _)| are_alike(held.as_ref(), like)) {

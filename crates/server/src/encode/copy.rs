@@ -1,10 +1,12 @@
 //! `COPY … TO STDOUT`: a query's rows as text, CSV or binary, in messages of their own.
 //!
 //! The rows arrive like those of any result ([`rows`](super::rows)); only the message of a row
-//! differs. The same writers write the cells. `COPY … TO 'file'` with PostgreSQL's options writes
-//! the same rows (`copy_file.rs`).
+//! differs. The same writers write the cells. `COPY … TO 'file'` with PostgreSQL's options, or to
+//! a `.csv` file without options, writes the same rows (`copy_file.rs`).
 //!
 //! Not here: COPY with DataFusion's options, which DataFusion plans; `COPY … FROM STDIN`.
+
+use std::path::Path;
 
 use bytes::{BufMut, BytesMut};
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
@@ -153,6 +155,38 @@ pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatemen
         stored_as: Some(stored_as),
         options,
     })))
+}
+
+/// Gives a COPY to a `.csv` file without options PostgreSQL's CSV with a header. DataFusion's would
+/// be taken by the file's name: it writes other booleans and moments, and the same for NULL and ''.
+pub(crate) fn as_csv(statement: &mut DfStatement) {
+    match statement {
+        DfStatement::Explain(explain) => as_csv(&mut explain.statement),
+        DfStatement::CopyTo(copy) if is_plain_csv(copy) => {
+            let format = CopyFormat::Csv {
+                delimited: Delimited {
+                    delimiter: b',',
+                    null: String::new(),
+                    header: true,
+                },
+                quote: b'"',
+                escape: b'"',
+                force: Force::default(),
+            };
+            let format = Value::SingleQuotedString(format.to_text());
+            copy.stored_as = Some(FORMAT.to_owned());
+            copy.options = vec![(OPTION.to_owned(), format)];
+        }
+        _ => {}
+    }
+}
+
+fn is_plain_csv(copy: &CopyToStatement) -> bool {
+    let extension = Path::new(&copy.target).extension();
+    let is_plain = copy.stored_as.is_none() && copy.options.is_empty();
+    is_plain
+        && copy.partitioned_by.is_empty()
+        && extension.is_some_and(|extension| extension.eq_ignore_ascii_case("csv"))
 }
 
 fn select(table: &ObjectName, columns: &[Ident]) -> Result<SqlStatement, Failure> {

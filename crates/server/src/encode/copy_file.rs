@@ -1,5 +1,5 @@
-//! `COPY … TO 'file'` with PostgreSQL's options: the rows as text, CSV or binary in a file of the
-//! server, as `COPY … TO STDOUT` sends them.
+//! `COPY … TO 'file'` with PostgreSQL's options, or to a `.csv` file without any: the rows as text,
+//! CSV or binary in a file of the server, as `COPY … TO STDOUT` sends them.
 //!
 //! The statement becomes DataFusion's COPY with a file format of our own, so that rights, plans
 //! and the count of rows are the same as for other formats.

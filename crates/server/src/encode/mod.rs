@@ -18,6 +18,6 @@ mod held;
 mod rows;
 
 pub(super) use columns::{columns, description};
-pub(super) use copy::{CopyFormat, copy_to_file, copy_to_stdout};
+pub(super) use copy::{CopyFormat, as_csv, copy_to_file, copy_to_stdout};
 pub(super) use cursor::{Declared, Scroll, Steps, Walk};
 pub(super) use rows::{EXPLAIN, Rows, SHOW, Source, ended};

@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 
 use super::explain;
 use super::show_create::show_create;
-use crate::encode::{CopyFormat, Declared, Walk, copy_to_file, copy_to_stdout, cursor};
+use crate::encode::{CopyFormat, Declared, Walk, as_csv, copy_to_file, copy_to_stdout, cursor};
 use crate::failure::Failure;
 use coscan_pg::dialect::Written;
 
@@ -235,7 +235,10 @@ fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
     match statement {
         DfStatement::Statement(statement) => action(*statement),
         DfStatement::Reset(ResetStatement::Variable(words)) => reset_by_words(&words),
-        other => Ok(Action::Plan(Box::new(other))),
+        mut other => {
+            as_csv(&mut other);
+            Ok(Action::Plan(Box::new(other)))
+        }
     }
 }
 

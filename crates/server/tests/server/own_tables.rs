@@ -656,6 +656,64 @@ async fn drop_takes_several_names_and_their_dependents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_primary_key_beside_unnested_elements_is_not_unique() {
+    answers(&[
+        (
+            "CREATE TABLE t (id int PRIMARY KEY, tags text[], u uuid UNIQUE)",
+            "",
+        ),
+        (
+            "INSERT INTO t VALUES (1, '{b,a}', NULL), \
+             (4, '{y,z,y}', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')",
+            "",
+        ),
+        (
+            "SELECT id, g FROM t, unnest(tags) g ORDER BY id, g DESC",
+            "1 | b; 1 | a; 4 | z; 4 | y; 4 | y",
+        ),
+        (
+            "SELECT id, unnest(tags) g FROM t ORDER BY id, g",
+            "1 | a; 1 | b; 4 | y; 4 | y; 4 | z",
+        ),
+        (
+            "SELECT count(*) FROM (SELECT DISTINCT id, g \
+             FROM (SELECT id, unnest(tags) g FROM t) s) q",
+            "4",
+        ),
+        (
+            "SELECT a.id FROM t a LEFT JOIN (SELECT id, unnest(tags) g FROM t) q \
+             ON q.id = a.id ORDER BY 1",
+            "1; 1; 4; 4; 4",
+        ),
+        (
+            "SELECT id, tags, g FROM t, unnest(tags) g WHERE id = 1 GROUP BY id, g ORDER BY id, g",
+            "1 | {b,a} | a; 1 | {b,a} | b",
+        ),
+        (
+            "SELECT pg_typeof(u), u FROM (SELECT u, unnest(tags) g FROM t) q WHERE g = 'z'",
+            "uuid | a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_over_merged_columns_is_kept_as_a_query() {
+    answers(&[
+        ("CREATE TABLE t AS SELECT 1 AS k", ""),
+        ("CREATE TABLE u AS SELECT 1.0 AS k", ""),
+        ("CREATE VIEW v AS SELECT k FROM t JOIN u USING (k)", ""),
+        ("SELECT pg_typeof(k) FROM v", "numeric"),
+        (
+            "SELECT definition FROM pg_views WHERE viewname = 'v'",
+            "SELECT t.k AS k FROM t JOIN u ON (t.k = u.k);",
+        ),
+        ("DROP TABLE u", "error 2BP01"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_index_on_a_table_in_memory_has_no_effect() {
     answers(&[
         ("CREATE TABLE t (a int, b int)", ""),

@@ -12,6 +12,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use coscan_pg::dialect::without_operators;
 use coscan_pg::{Once, PgError, is_volatile, marked_sets, unknown_as_text};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{TableReference, exec_err, not_impl_err, plan_err};
@@ -64,6 +65,7 @@ pub async fn execute(
             let query = marked_sets(Arc::unwrap_or_clone(create.input))?;
             create.input = Arc::new(unknown_as_text(query)?);
             create.temporary &= !is_own;
+            create.definition = create.definition.as_deref().map(without_operators);
             let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
             run.reach()?;
             context.execute_logical_plan(plan).await?

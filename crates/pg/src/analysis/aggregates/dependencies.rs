@@ -1,12 +1,16 @@
-//! Removes functional dependencies that DataFusion wrongly extends to other columns.
+//! Removes functional dependencies that DataFusion wrongly extends to other columns, or to more
+//! rows.
 //!
 //! Each row of `SELECT DISTINCT k` has its own `k`. After a join, `k` still determines the columns
 //! of that subquery; but an aggregate or a DISTINCT above the join claims that `k` determines all
 //! of its columns (55.2, `aggregate_functional_dependencies` of a dependency that is `Multi`).
+//! A set that is unnested beside a unique `k` repeats it; but `k` still counts as unique (55.2,
+//! `Unnest::try_new`), though neither its rows nor the elements are.
+//!
 //! Then groups and keys of ORDER BY are dropped, and joins are removed. This rule hides the
-//! dependency: such an aggregate reads `k` as the result of a function. (A DISTINCT becomes an
-//! aggregate, as it does later anyway, so that its key is known.) Delete this rule once DataFusion
-//! records which columns a dependency covers.
+//! dependency: such an aggregate or set reads `k` as the result of a function. (A DISTINCT becomes
+//! an aggregate, as it does later anyway, so that its key is known.) Delete this rule once
+//! DataFusion records which columns and rows a dependency covers.
 
 use std::sync::Arc;
 
@@ -41,10 +45,15 @@ impl AnalyzerRule for Dependencies {
                 node = LogicalPlan::Aggregate(Aggregate::try_new(input, groups, vec![])?);
                 changed = true;
             }
-            if let LogicalPlan::Aggregate(aggregate) = &mut node
-                && let Some(hidden) = hidden(&aggregate.input)?
+            let above = match &mut node {
+                LogicalPlan::Aggregate(aggregate) => Some((&mut aggregate.input, false)),
+                LogicalPlan::Unnest(sets) => Some((&mut sets.input, true)),
+                _ => None,
+            };
+            if let Some((input, repeats)) = above
+                && let Some(hidden) = hidden(input, repeats)?
             {
-                aggregate.input = Arc::new(hidden);
+                *input = Arc::new(hidden);
                 changed = true;
             }
             // Nodes above take functional dependencies from the schemas of their inputs.
@@ -57,10 +66,11 @@ impl AnalyzerRule for Dependencies {
     }
 }
 
-/// A relation with the same columns and no dependencies; `None` if it has none to hide.
-fn hidden(input: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
+/// A relation with the same columns, without the dependencies that do not hold above it; `None` if
+/// it has none to hide. See [`keys`] for `repeats`.
+fn hidden(input: &Arc<LogicalPlan>, repeats: bool) -> Result<Option<LogicalPlan>> {
     let schema = input.schema();
-    let keys = keys(schema);
+    let keys = keys(schema, repeats);
     if keys.is_empty() {
         return Ok(None);
     }
@@ -76,10 +86,11 @@ fn hidden(input: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     Ok(Some(LogicalPlan::Projection(projection)))
 }
 
-/// The positions of columns that determine others without being unique.
-fn keys(schema: &DFSchema) -> Vec<usize> {
+/// The positions of columns that determine others; without those that are unique, unless the node
+/// above `repeats` rows.
+fn keys(schema: &DFSchema, repeats: bool) -> Vec<usize> {
     let all = schema.functional_dependencies().iter();
-    let several = all.filter(|one| one.mode == Dependency::Multi);
+    let several = all.filter(|one| repeats || one.mode == Dependency::Multi);
     several
         .flat_map(|one| one.source_indices.iter().copied())
         .collect()

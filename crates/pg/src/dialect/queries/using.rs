@@ -7,6 +7,9 @@
 //! and `*` is written out: the merged columns, then those of each table.
 //! <https://github.com/apache/datafusion/issues/22019>
 //!
+//! The value has the common type of both sides, which only planning knows. The operators [`EITHER`]
+//! and [`FIRST`] between the two columns stand for it until then (`relations/merged.rs`).
+//!
 //! The syntax does not always determine which table has a column: not for NATURAL, nor for USING
 //! after other joins, nor where a subquery names a merged column or a column of its own. Such a
 //! query becomes a relation that `relations/merged.rs` resolves, because planning has the columns.
@@ -16,8 +19,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident, JoinConstraint,
-    JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
+    BinaryOperator, Distinct, ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident,
+    JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
     WildcardAdditionalOptions,
 };
@@ -30,6 +33,11 @@ use crate::names::MARK;
 
 /// The alias of a query whose joins depend on the columns of its tables. No statement can use it.
 pub(crate) const MERGED: &str = "merged\u{1f}";
+
+/// `a.k <either> b.k`: the merged column of an inner join, from the side that has the common type.
+pub(crate) const EITHER: &str = "\u{1f}merged";
+/// `a.k <first> b.k`: the merged column of an outer join that keeps the rows of `a`.
+pub(crate) const FIRST: &str = "\u{1f}merged first";
 
 /// The known columns of tables.
 pub(crate) type Known = HashMap<String, Vec<String>>;
@@ -255,11 +263,7 @@ fn columns(item: &TableWithJoins, known: &Known) -> Option<Columns> {
                 |table: &Ident| Expr::CompoundIdentifier(vec![table.clone(), name.clone()]);
             let left = found.take(name, known)?;
             conditions.push(compared(left.clone(), "=", column(&right)));
-            let value = match operator {
-                JoinOperator::Right(_) | JoinOperator::RightOuter(_) => column(&right),
-                JoinOperator::FullOuter(_) => call("coalesce", vec![left, column(&right)]),
-                _ => left,
-            };
+            let value = merged_value(&operator, left, column(&right));
             merged.push((name.clone(), value));
             dropped.push(name.clone());
         }
@@ -269,6 +273,49 @@ fn columns(item: &TableWithJoins, known: &Known) -> Option<Columns> {
         found.conditions.push(names.map(|_| with_ands(conditions)));
     }
     Some(found)
+}
+
+/// The value of a merged column.
+fn merged_value(operator: &JoinOperator, left: Expr, right: Expr) -> Expr {
+    use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
+    let typed = |value: Expr, op: &str, other: Expr| Expr::BinaryOp {
+        left: Box::new(value),
+        op: BinaryOperator::Custom(op.to_owned()),
+        right: Box::new(other),
+    };
+    match operator {
+        FullOuter(_) => call("coalesce", vec![left, right]),
+        // `without_operators` removes columns only.
+        Right(_) | RightOuter(_) if matches!(left, Expr::Function(_)) => right,
+        Right(_) | RightOuter(_) => typed(right, FIRST, left),
+        Left(_) | LeftOuter(_) => typed(left, FIRST, right),
+        Join(_) | Inner(_) => typed(left, EITHER, right),
+        _ => left,
+    }
+}
+
+/// The text of a view as it is kept and shown: merged columns without the operators that stand for
+/// their types.
+#[must_use]
+pub fn without_operators(text: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once(" \u{1f}merged ") {
+        plain.push_str(before);
+        rest = behind_column(behind.strip_prefix("first ").unwrap_or(behind));
+    }
+    plain.push_str(rest);
+    plain
+}
+
+/// The text behind a column's name, whose words may be quoted.
+fn behind_column(text: &str) -> &str {
+    let mut is_quoted = false;
+    let end = text.find(|letter: char| {
+        is_quoted ^= letter == '"';
+        !is_quoted && !"\"._$".contains(letter) && !letter.is_alphanumeric()
+    });
+    end.map_or("", |end| &text[end..])
 }
 
 impl Columns {
@@ -478,5 +525,25 @@ impl<F: FnMut(&mut Expr)> VisitorMut for Below<'_, F> {
             (self.change)(expr);
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn views_are_kept_without_operators() {
+        for (text, shown) in [
+            ("SELECT a.k \u{1f}merged b.k AS k", "SELECT a.k AS k"),
+            (
+                "(a.k \u{1f}merged b.k \u{1f}merged first \"C \"\".x\".\"k 1\") + 1",
+                "(a.k) + 1",
+            ),
+            ("a.k \u{1f}merged first b.k", "a.k"),
+            ("SELECT 1", "SELECT 1"),
+        ] {
+            assert_eq!(without_operators(text), shown);
+        }
     }
 }

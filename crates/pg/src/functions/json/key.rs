@@ -13,24 +13,21 @@ use std::cmp::Ordering;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Expr, ScalarUDF, lit};
+use datafusion::logical_expr::{Expr, ScalarUDF};
 
 use crate::PgError;
-use crate::functions::scalar::Take::{Bool, Jsonb, List};
+use crate::functions::scalar::Take::{Jsonb, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
 use crate::values::Json;
 
 const KEY: &str = "pg_jsonb_key";
-const DISTINCT: &str = "pg_jsonb_distinct";
 const GREATEST: &str = "pg_jsonb_greatest";
 const LEAST: &str = "pg_jsonb_least";
 
 static KEY_UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(key_function().udf()));
-static DISTINCT_UDF: LazyLock<Arc<ScalarUDF>> =
-    LazyLock::new(|| Arc::new(distinct_function().udf()));
 static GREATEST_UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(greatest().udf()));
 static LEAST_UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(least().udf()));
 
@@ -39,9 +36,11 @@ pub(crate) fn jsonb_key(value: Expr) -> Expr {
     KEY_UDF.call(vec![value])
 }
 
-/// The distinct elements of an array, sorted.
-pub(crate) fn distinct_jsonb(array: Expr, is_ascending: bool, nulls_first: bool) -> Expr {
-    DISTINCT_UDF.call(vec![array, lit(is_ascending), lit(nulls_first)])
+/// The keys of a column of values.
+pub(crate) fn jsonb_keys(values: &StringArray) -> Result<ArrayRef> {
+    let keys = values.iter().map(|text| text.map(key).transpose());
+    let keys = keys.collect::<Result<StringArray, PgError>>()?;
+    Ok(Arc::new(keys))
 }
 
 /// `greatest(…)` or `least(…)` of values.
@@ -55,7 +54,7 @@ pub(crate) fn jsonb_extreme(is_greatest: bool, values: Vec<Expr>) -> Expr {
 }
 
 pub(super) fn functions() -> Vec<Function> {
-    vec![key_function(), distinct_function(), greatest(), least()]
+    vec![key_function(), greatest(), least()]
 }
 
 fn greatest() -> Function {
@@ -81,17 +80,6 @@ fn key_function() -> Function {
                 Ok(Value::Text(key(row.text(0))?))
             }),
         ],
-    )
-}
-
-fn distinct_function() -> Function {
-    Function::new(
-        DISTINCT,
-        vec![Form::new(
-            &[List, Bool, Bool],
-            Give::Of(|given| Ok(Arc::clone(&given[0]))),
-            distinct,
-        )],
     )
 }
 
@@ -123,24 +111,6 @@ fn keys(row: &Row<'_>) -> Result<Value> {
     let keys = texts(row)?.into_iter();
     let keys = keys.map(|text| text.as_deref().map(key).transpose());
     Ok(Value::Texts(keys.collect::<Result<_, _>>()?))
-}
-
-fn distinct(row: &Row<'_>) -> Result<Value> {
-    let (is_ascending, nulls_first) = (row.bool(1), row.bool(2));
-    let mut keyed = texts(row)?
-        .into_iter()
-        .map(|text| Ok((text.as_deref().map(key).transpose()?, text)))
-        .collect::<Result<Vec<_>, PgError>>()?;
-    keyed.sort_by(|(left, _), (right, _)| match (left, right) {
-        (Some(left), Some(right)) if is_ascending => left.cmp(right),
-        (Some(left), Some(right)) => right.cmp(left),
-        (left, right) if nulls_first => left.is_some().cmp(&right.is_some()),
-        (left, right) => right.is_some().cmp(&left.is_some()),
-    });
-    keyed.dedup_by(|(left, _), (right, _)| left == right);
-    Ok(Value::Texts(
-        keyed.into_iter().map(|(_, text)| text).collect(),
-    ))
 }
 
 /// `greatest` or `least` of the arguments that are not NULL.

@@ -11,7 +11,7 @@ mod record;
 mod write;
 
 pub(crate) use build::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
-pub(crate) use key::{distinct_jsonb, jsonb_extreme, jsonb_key};
+pub(crate) use key::{jsonb_extreme, jsonb_key, jsonb_keys};
 pub(crate) use path::read as read_path;
 pub(crate) use record::{ARRAY, MEMBER, MEMBERS, RAW, TEXT};
 

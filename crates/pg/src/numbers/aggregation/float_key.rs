@@ -175,7 +175,7 @@ impl ScalarUDFImpl for FloatKey {
 }
 
 /// Converts floats to their keys; other values are unchanged.
-pub(super) fn keys(values: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn keys(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float64 => {
             let values = values.as_primitive::<Float64Type>();

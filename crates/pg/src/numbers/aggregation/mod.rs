@@ -26,6 +26,6 @@ pub(crate) use aggregates::{Kind, Marker, list_of, variance_of};
 pub(crate) use common::{ARRAY, CASE, CASE_OF, Common};
 pub use decimal_sum::{Totals, decimal_sum};
 pub(crate) use float_key::{
-    as_float_key, float_key, float_of_key, is_float_key, shown_float, sign_bit,
+    as_float_key, float_key, float_of_key, is_float_key, keys as float_keys, shown_float, sign_bit,
 };
 pub use regression::regressions;

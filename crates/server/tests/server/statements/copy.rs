@@ -1,6 +1,7 @@
 //! Promised: `COPY … TO STDOUT` returns a query's or a table's rows as text, CSV and binary, as
-//! PostgreSQL does, in both protocols; after a failure halfway the connection is usable. It
-//! streams, and a cancel, a timeout or the client's disappearance ends it like any query.
+//! PostgreSQL does, in both protocols, and writes them into files on the server. After a failure
+//! halfway the connection is usable. It streams, and a cancel, a timeout or the client's
+//! disappearance ends it like any query.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -257,6 +258,23 @@ async fn copy_to_writes_files_on_the_server() {
         let sql = format!("COPY t (id) TO '{target}' {options}");
         assert_eq!(client.execute(sql.as_str(), &[]).await.unwrap(), 2, "{sql}");
     }
+    let target = path("plain.csv");
+    let rows = "SELECT *, '' AS empty, timestamp '2024-01-01 10:00' AS at, ARRAY[1, NULL] AS list";
+    let sql = format!("COPY ({rows} FROM t ORDER BY id) TO '{target}'");
+    assert_eq!(client.execute(sql.as_str(), &[]).await.unwrap(), 2, "{sql}");
+    assert_eq!(
+        std::fs::read_to_string(&target).unwrap(),
+        "id,name,flag,empty,at,list\n\
+         1,a|b,t,\"\",2024-01-01 10:00:00,\"{1,NULL}\"\n\
+         2,,f,\"\",2024-01-01 10:00:00,\"{1,NULL}\"\n"
+    );
+    let sql = format!("COPY t TO '{target}'");
+    assert_eq!(client.execute(sql.as_str(), &[]).await.unwrap(), 2, "{sql}");
+    let text = std::fs::read_to_string(&target).unwrap();
+    assert!(
+        text.starts_with("id,name,flag\n") && text.contains("\n2,,f\n"),
+        "{text}"
+    );
     let target = path("out.parquet");
     let at = "arrow_cast(timestamp '2024-02-29 10:34:56', 'Timestamp(Microsecond, Some(\"UTC\"))')";
     for options in ["(FORMAT parquet)", "STORED AS PARQUET", ""] {
