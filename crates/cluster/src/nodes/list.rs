@@ -73,7 +73,7 @@ impl Nodes {
         let (mut urls, mut names) = (vec![], vec![]);
         for address in addresses {
             match address.strip_prefix(NAME) {
-                Some(named) => names.push(parsed_name(named)?),
+                Some(text) => names.push(parsed_name(text)?),
                 None => urls.push(url(address)?),
             }
         }

@@ -40,7 +40,7 @@ use super::engine::{Engine, EngineMetrics, WeakEngine};
 use super::open_queries::{OpenQueries, QueryRow};
 use crate::fragment::Counts;
 use crate::index::look_again;
-use crate::memory::{Cause, Look, Wait};
+use crate::memory::{Cause, Wait};
 use crate::rights::places;
 
 /// The schema with the system tables.
@@ -452,16 +452,10 @@ fn queries(engine: Option<&Engine>) -> Result<RecordBatch> {
     columns.known("open_ms", Arc::new(open));
     let waited: Float64Array = look().map(|look| look.waited.map(ms)).collect();
     columns.known("waited_ms", Arc::new(waited));
-    let counts: [(&str, fn(&Look) -> u64); 4] = [
-        ("bytes_held", |look| look.held),
-        ("bytes_promised", |look| look.promised),
-        ("bytes_awaited", |look| look.awaited),
-        ("reruns", |look| look.reruns),
-    ];
-    for (name, count) in counts {
-        let counts: UInt64Array = look().map(|look| Some(count(look))).collect();
-        columns.known(name, Arc::new(counts));
-    }
+    columns.count("bytes_held", look().map(|look| look.held));
+    columns.count("bytes_promised", look().map(|look| look.promised));
+    columns.count("bytes_awaited", look().map(|look| look.awaited));
+    columns.count("reruns", look().map(|look| look.reruns));
     let causes: StringArray = look().map(|look| look.cause.map(Cause::name)).collect();
     columns.known("rerun_cause", Arc::new(causes));
     columns.finish()
