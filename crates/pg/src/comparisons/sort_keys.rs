@@ -29,7 +29,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::list_key::list_key;
-use super::nested::{are_alike, needs_keys};
+use super::nested::{are_alike, has_key, needs_keys};
 use crate::PgError;
 use crate::casts::PG_TYPE;
 use crate::functions::arrays::{ALL, ANY};
@@ -303,12 +303,31 @@ fn compared_by(expr: &Expr, schema: &DFSchema) -> Option<Key> {
     }
 }
 
+/// A row that DataFusion makes without the types of its values, with them if these have keys.
+fn marked_row(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
+    let is_compared = |value: &Expr| {
+        let field = value.to_field(schema);
+        field.is_ok_and(|(_, field)| has_key(&field))
+    };
+    if call.name() != "struct" || !call.args.iter().any(is_compared) {
+        return None;
+    }
+    let fields = call.args.iter().enumerate();
+    let fields = fields.flat_map(|(at, value)| [lit(at.to_string()), value.clone()]);
+    Some(named_row(fields.collect()))
+}
+
 /// Replaces the operands of comparisons in an expression with keys.
 fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::ScalarFunction(call) = &expr
         && OF_ELEMENTS.contains(&call.name())
     {
         return of_elements(expr, schema);
+    }
+    if let Expr::ScalarFunction(call) = &expr
+        && let Some(row) = marked_row(call, schema)
+    {
+        return Ok(Transformed::yes(row));
     }
     let key = compared_by(&expr, schema);
     let call = |expr: Box<Expr>| key.map_or(expr.clone(), |key| Box::new(key.call(*expr)));
