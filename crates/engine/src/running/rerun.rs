@@ -23,7 +23,8 @@
 //! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`]. On a
 //! node a run waits for at most [`WAIT_MAX`] once more.
 //!
-//! S10: a query that runs once more has changed nothing, and its client has no row of it.
+//! S10: a query that runs once more has changed nothing, none of its functions has acted
+//! (`effects.rs`), and its client has no row of it.
 
 use std::sync::Arc;
 
@@ -36,6 +37,7 @@ use tokio::time::timeout;
 
 use super::silent::ended;
 use crate::commit_point::{CommitPoint, Run};
+use crate::effects::EffectsSince;
 use crate::error::Error;
 use crate::lost_node::LostNode;
 use crate::memory::{Cause, Promise, QueryMemory, WAIT_MAX};
@@ -83,6 +85,8 @@ pub(crate) struct Again<S> {
     on_nodes: u64,
     /// The turn of queries that nodes keep memory for, if nodes run the query.
     turn: Option<Arc<Semaphore>>,
+    /// What functions of the session have done since the query began, if they say so.
+    effects: Option<EffectsSince>,
 }
 
 impl<S: Send + 'static> Again<S> {
@@ -102,6 +106,7 @@ impl<S: Send + 'static> Again<S> {
             left_elsewhere: RUNS_ELSEWHERE,
             on_nodes: 0,
             turn: None,
+            effects: None,
         }
     }
 
@@ -111,12 +116,21 @@ impl<S: Send + 'static> Again<S> {
         self
     }
 
+    /// The same query, which does not run again once there are such effects.
+    pub(crate) fn unless(mut self, effects: Option<EffectsSince>) -> Self {
+        self.effects = effects;
+        self
+    }
+
     /// The next run after this failure; `None` if the query must not run once more. The failed
     /// streams must have been dropped when the future is polled.
     pub(super) fn after(
         &mut self,
         failure: &DataFusionError,
     ) -> Option<BoxFuture<'static, Result<NextRun<S>>>> {
+        if self.effects.as_ref().is_some_and(EffectsSince::are_some) {
+            return None;
+        }
         if let Some(lost) = LostNode::of(failure) {
             return self.elsewhere(lost);
         }
@@ -242,6 +256,7 @@ mod tests {
 
     use super::super::silent::why;
     use super::*;
+    use crate::effects::Effects;
     use crate::{Engine, EngineConfig};
 
     /// A query and its operator.
@@ -305,6 +320,20 @@ mod tests {
         let (mut again, operator) = query(&session);
         let refused = operator.try_grow(80 << 20).unwrap_err();
         assert!(again.after(&refused).is_none(), "others have nothing");
+    }
+
+    #[tokio::test]
+    async fn what_functions_have_done_is_not_done_twice() {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let session = engine.session().context().runtime_env();
+        let effects = Arc::<Effects>::default();
+        let since = Some(Arc::clone(&effects).since_now());
+        let mut again = query(&session).0.unless(since);
+        let (node, reason) = ("10.0.0.1:50051".to_owned(), "reset".to_owned());
+        let lost = DataFusionError::from(LostNode { node, reason });
+        assert!(again.after(&lost).is_some());
+        effects.note();
+        assert!(again.after(&lost).is_none());
     }
 
     #[tokio::test]
