@@ -20,8 +20,8 @@
 //! query that is refused for the second time knows little of what it needs. Its minimum grows with
 //! each run, so that fewer and fewer queries run at once while memory is short.
 //! Not here: which query is admitted, and when (`coscan_core::memory`).
-//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`]. On a
-//! node a run waits for at most [`WAIT_MAX`] once more.
+//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`]. A run
+//! for which nodes keep memory waits for at most [`WAIT_MAX`] for its turn, and on each node.
 //!
 //! S10: a query that runs once more has changed nothing, none of its functions has acted
 //! (`effects.rs`), and its client has no row of it.
@@ -32,7 +32,7 @@ use coscan_pg::{PgError, translate};
 use datafusion::error::{DataFusionError, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::silent::ended;
@@ -150,11 +150,13 @@ impl<S: Send + 'static> Again<S> {
         self.memory.record().runs_again(cause);
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let (estimate, before) = (Arc::clone(&self.estimate), self.minimum);
-        let on_nodes = self.on_nodes;
+        let (on_nodes, turn) = (self.on_nodes, self.turn.clone());
         let next = async move {
             // The next run must not wait for what the last one was promised. The queries in the
             // way may take long.
             memory.needs_less(0);
+            // First, because the query whose turn it is may wait for memory here.
+            let turn = in_turn(turn, on_nodes).await;
             let needed = memory.would_need(&*estimate).await;
             let minimum = needed.max(before.saturating_mul(MORE));
             log::info!("a query is run again when {minimum} bytes are there for it");
@@ -163,7 +165,7 @@ impl<S: Send + 'static> Again<S> {
                 Ok(None) | Err(_) => memory.at_once(),
             };
             memory.needs_on_nodes(on_nodes);
-            let promise = Promise::of(&memory);
+            let promise = Promise::in_turn(&memory, turn);
             Ok(NextRun {
                 streams: start(&memory, run).await?,
                 memory,
@@ -187,19 +189,7 @@ impl<S: Send + 'static> Again<S> {
         let run = self.point.next_run()?;
         log::warn!("{lost}; a query is run again without it");
         self.memory.record().runs_again(Cause::NodeLost);
-        let (start, memory) = (Arc::clone(&self.start), self.memory.at_once());
-        memory.needs_on_nodes(self.on_nodes);
-        let minimum = self.minimum;
-        let next = async move {
-            let promise = Promise::of(&memory);
-            Ok(NextRun {
-                streams: start(&memory, run).await?,
-                memory,
-                promise,
-                minimum,
-            })
-        };
-        Some(next.boxed())
+        Some(self.at_once(run))
     }
 
     /// The next run, for which each node keeps what the query was refused on one of them.
@@ -210,17 +200,22 @@ impl<S: Send + 'static> Again<S> {
         self.on_nodes = needed.max(self.on_nodes.saturating_mul(MORE));
         let needed = self.on_nodes;
         log::info!("a query is run again when nodes have {needed} bytes for it");
-        let (start, turn) = (Arc::clone(&self.start), self.turn.clone());
         self.memory.record().runs_again(Cause::Refused);
-        let (memory, minimum) = (self.memory.at_once(), self.minimum);
-        memory.needs_on_nodes(needed);
+        Some(self.at_once(run))
+    }
+
+    /// The next run, which waits for no memory here.
+    fn at_once(&self, run: Run) -> BoxFuture<'static, Result<NextRun<S>>> {
+        let (start, last) = (Arc::clone(&self.start), Arc::clone(&self.memory));
+        let (on_nodes, turn) = (self.on_nodes, self.turn.clone());
+        let minimum = self.minimum;
         let next = async move {
-            // The query whose turn it is may take long.
-            let turn = match turn {
-                Some(turn) => timeout(WAIT_MAX, turn.acquire_owned()).await.ok(),
-                None => None,
-            };
-            let promise = Promise::in_turn(&memory, turn.and_then(Result::ok));
+            // Nothing is promised to a query that waits for its turn.
+            last.needs_less(0);
+            let turn = in_turn(turn, on_nodes).await;
+            let memory = last.at_once();
+            memory.needs_on_nodes(on_nodes);
+            let promise = Promise::in_turn(&memory, turn);
             Ok(NextRun {
                 streams: start(&memory, run).await?,
                 memory,
@@ -228,8 +223,16 @@ impl<S: Send + 'static> Again<S> {
                 minimum,
             })
         };
-        Some(next.boxed())
+        next.boxed()
     }
+}
+
+/// The turn of a query for which each node is to keep this much, in bytes; `None` if that is
+/// nothing, or the turn has not come in time: the query whose turn it is may take long.
+async fn in_turn(turn: Option<Arc<Semaphore>>, on_nodes: u64) -> Option<OwnedSemaphorePermit> {
+    let turn = turn.filter(|_| on_nodes > 0)?;
+    let acquired = timeout(WAIT_MAX, turn.acquire_owned()).await.ok()?;
+    acquired.ok()
 }
 
 /// Whether there was no memory that may come back. A query that was ended because its client did
@@ -361,7 +364,10 @@ mod tests {
         let NextRun { memory, .. } = next.await.unwrap();
         assert_eq!(memory.on_nodes(), 20 << 20, "it grows");
         let (node, reason) = ("10.0.0.1:50051".to_owned(), "reset".to_owned());
-        let lost = again.after(&LostNode { node, reason }.into()).unwrap();
+        let taken = Arc::clone(&turn).acquire_owned().await.unwrap();
+        let mut lost = again.after(&LostNode { node, reason }.into()).unwrap();
+        assert!(poll!(&mut lost).is_pending(), "it is not its turn");
+        drop(taken);
         let NextRun { memory, .. } = lost.await.unwrap();
         assert_eq!(memory.on_nodes(), 20 << 20, "without the lost node too");
         assert!(again.after(&short(1)).is_some());
