@@ -211,10 +211,14 @@ impl Owner {
             if self.attempt(&wait, until)? {
                 return Ok(());
             }
-            let queued = queued.get_or_insert_with(|| self.queue(wait));
-            let place = Some(queued.place);
-            if self.locks.state().is_deadlock(&Wait { place, ..wait }) {
-                return Err(PgError::new("40P01", "deadlock detected"));
+            if queued.is_none() {
+                let place = Some(queued.insert(self.queue(wait)).place);
+                // Only once: a grant makes no session wait for one for which it did not wait
+                // already, and later waits look for themselves. With many that wait, a look for
+                // each whenever a lock ends would take most of the server's time.
+                if self.locks.state().is_deadlock(&Wait { place, ..wait }) {
+                    return Err(PgError::new("40P01", "deadlock detected"));
+                }
             }
             changed.await;
         }
