@@ -21,6 +21,7 @@
 
 mod commit_point;
 mod cscan;
+mod effects;
 mod error;
 mod fragment;
 mod index;
@@ -53,6 +54,7 @@ pub use coscan_core::{Policy, StorageModel, UnknownName};
 pub use coscan_storage::device::{DeviceSnapshot, NamedDevice, Throttle};
 pub use coscan_storage::pool::{JobTrace, LoadTrace, PageTrace, PoolSnapshot};
 pub use coscan_storage::{StorageError, threads};
+pub use effects::Effects;
 pub use error::{Error, Result, is_denied, is_stopped, storage_error};
 pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;

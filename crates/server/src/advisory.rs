@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use coscan::Effects;
 use coscan_pg::PgError;
 use tokio::sync::Notify;
 
@@ -153,8 +154,9 @@ impl State {
 }
 
 impl Locks {
-    /// A session that may take locks.
-    pub(crate) fn open(self: &Arc<Self>) -> Owner {
+    /// A session that may take locks, and notes with its `effects` when it has taken or unlocked
+    /// one: a statement that runs again would do that twice.
+    pub(crate) fn open(self: &Arc<Self>, effects: &Arc<Effects>) -> Owner {
         let mut state = self.state();
         let session = state.number();
         state.sessions.insert(session);
@@ -162,6 +164,7 @@ impl Locks {
         Owner {
             locks: Arc::clone(self),
             session,
+            effects: Arc::clone(effects),
             in_transaction: AtomicBool::new(false),
         }
     }
@@ -177,6 +180,7 @@ impl Locks {
 pub(crate) struct Owner {
     locks: Arc<Locks>,
     session: u64,
+    effects: Arc<Effects>,
     /// Whether it may hold locks that end with its transaction.
     in_transaction: AtomicBool,
 }
@@ -207,10 +211,14 @@ impl Owner {
             if self.attempt(&wait, until)? {
                 return Ok(());
             }
-            let queued = queued.get_or_insert_with(|| self.queue(wait));
-            let place = Some(queued.place);
-            if self.locks.state().is_deadlock(&Wait { place, ..wait }) {
-                return Err(PgError::new("40P01", "deadlock detected"));
+            if queued.is_none() {
+                let place = Some(queued.insert(self.queue(wait)).place);
+                // Only once: a grant makes no session wait for one for which it did not wait
+                // already, and later waits look for themselves. With many that wait, a look for
+                // each whenever a lock ends would take most of the server's time.
+                if self.locks.state().is_deadlock(&Wait { place, ..wait }) {
+                    return Err(PgError::new("40P01", "deadlock detected"));
+                }
             }
             changed.await;
         }
@@ -235,6 +243,7 @@ impl Owner {
             return Ok(false);
         }
         state.grant(wait, until)?;
+        self.effects.note();
         if until == Until::TransactionEnds {
             self.in_transaction.store(true, Ordering::Release);
         }
@@ -266,6 +275,7 @@ impl Owner {
         let Some(at) = grants.iter().position(is_own) else {
             return false;
         };
+        self.effects.note();
         grants[at].times -= 1;
         if grants[at].times == 0 {
             grants.remove(at);
@@ -371,7 +381,7 @@ mod tests {
 
     fn sessions<const N: usize>() -> [Owner; N] {
         let locks = Arc::new(Locks::default());
-        [(); N].map(|()| locks.open())
+        [(); N].map(|()| locks.open(&Arc::default()))
     }
 
     #[test]

@@ -20,10 +20,11 @@
 //! query that is refused for the second time knows little of what it needs. Its minimum grows with
 //! each run, so that fewer and fewer queries run at once while memory is short.
 //! Not here: which query is admitted, and when (`coscan_core::memory`).
-//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`]. On a
-//! node a run waits for at most [`WAIT_MAX`] once more.
+//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`]. A run
+//! for which nodes keep memory waits for at most [`WAIT_MAX`] for its turn, and on each node.
 //!
-//! S10: a query that runs once more has changed nothing, and its client has no row of it.
+//! S10: a query that runs once more has changed nothing, none of its functions has acted
+//! (`effects.rs`), and its client has no row of it.
 
 use std::sync::Arc;
 
@@ -31,11 +32,12 @@ use coscan_pg::{PgError, translate};
 use datafusion::error::{DataFusionError, Result};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::silent::ended;
 use crate::commit_point::{CommitPoint, Run};
+use crate::effects::EffectsSince;
 use crate::error::Error;
 use crate::lost_node::LostNode;
 use crate::memory::{Cause, Promise, QueryMemory, WAIT_MAX};
@@ -83,6 +85,8 @@ pub(crate) struct Again<S> {
     on_nodes: u64,
     /// The turn of queries that nodes keep memory for, if nodes run the query.
     turn: Option<Arc<Semaphore>>,
+    /// What functions of the session have done since the query began, if they say so.
+    effects: Option<EffectsSince>,
 }
 
 impl<S: Send + 'static> Again<S> {
@@ -102,6 +106,7 @@ impl<S: Send + 'static> Again<S> {
             left_elsewhere: RUNS_ELSEWHERE,
             on_nodes: 0,
             turn: None,
+            effects: None,
         }
     }
 
@@ -111,12 +116,21 @@ impl<S: Send + 'static> Again<S> {
         self
     }
 
+    /// The same query, which does not run again once there are such effects.
+    pub(crate) fn unless(mut self, effects: Option<EffectsSince>) -> Self {
+        self.effects = effects;
+        self
+    }
+
     /// The next run after this failure; `None` if the query must not run once more. The failed
     /// streams must have been dropped when the future is polled.
     pub(super) fn after(
         &mut self,
         failure: &DataFusionError,
     ) -> Option<BoxFuture<'static, Result<NextRun<S>>>> {
+        if self.effects.as_ref().is_some_and(EffectsSince::are_some) {
+            return None;
+        }
         if let Some(lost) = LostNode::of(failure) {
             return self.elsewhere(lost);
         }
@@ -136,11 +150,13 @@ impl<S: Send + 'static> Again<S> {
         self.memory.record().runs_again(cause);
         let (start, memory) = (Arc::clone(&self.start), Arc::clone(&self.memory));
         let (estimate, before) = (Arc::clone(&self.estimate), self.minimum);
-        let on_nodes = self.on_nodes;
+        let (on_nodes, turn) = (self.on_nodes, self.turn.clone());
         let next = async move {
             // The next run must not wait for what the last one was promised. The queries in the
             // way may take long.
             memory.needs_less(0);
+            // First, because the query whose turn it is may wait for memory here.
+            let turn = in_turn(turn, on_nodes).await;
             let needed = memory.would_need(&*estimate).await;
             let minimum = needed.max(before.saturating_mul(MORE));
             log::info!("a query is run again when {minimum} bytes are there for it");
@@ -149,7 +165,7 @@ impl<S: Send + 'static> Again<S> {
                 Ok(None) | Err(_) => memory.at_once(),
             };
             memory.needs_on_nodes(on_nodes);
-            let promise = Promise::of(&memory);
+            let promise = Promise::in_turn(&memory, turn);
             Ok(NextRun {
                 streams: start(&memory, run).await?,
                 memory,
@@ -173,19 +189,7 @@ impl<S: Send + 'static> Again<S> {
         let run = self.point.next_run()?;
         log::warn!("{lost}; a query is run again without it");
         self.memory.record().runs_again(Cause::NodeLost);
-        let (start, memory) = (Arc::clone(&self.start), self.memory.at_once());
-        memory.needs_on_nodes(self.on_nodes);
-        let minimum = self.minimum;
-        let next = async move {
-            let promise = Promise::of(&memory);
-            Ok(NextRun {
-                streams: start(&memory, run).await?,
-                memory,
-                promise,
-                minimum,
-            })
-        };
-        Some(next.boxed())
+        Some(self.at_once(run))
     }
 
     /// The next run, for which each node keeps what the query was refused on one of them.
@@ -196,17 +200,22 @@ impl<S: Send + 'static> Again<S> {
         self.on_nodes = needed.max(self.on_nodes.saturating_mul(MORE));
         let needed = self.on_nodes;
         log::info!("a query is run again when nodes have {needed} bytes for it");
-        let (start, turn) = (Arc::clone(&self.start), self.turn.clone());
         self.memory.record().runs_again(Cause::Refused);
-        let (memory, minimum) = (self.memory.at_once(), self.minimum);
-        memory.needs_on_nodes(needed);
+        Some(self.at_once(run))
+    }
+
+    /// The next run, which waits for no memory here.
+    fn at_once(&self, run: Run) -> BoxFuture<'static, Result<NextRun<S>>> {
+        let (start, last) = (Arc::clone(&self.start), Arc::clone(&self.memory));
+        let (on_nodes, turn) = (self.on_nodes, self.turn.clone());
+        let minimum = self.minimum;
         let next = async move {
-            // The query whose turn it is may take long.
-            let turn = match turn {
-                Some(turn) => timeout(WAIT_MAX, turn.acquire_owned()).await.ok(),
-                None => None,
-            };
-            let promise = Promise::in_turn(&memory, turn.and_then(Result::ok));
+            // Nothing is promised to a query that waits for its turn.
+            last.needs_less(0);
+            let turn = in_turn(turn, on_nodes).await;
+            let memory = last.at_once();
+            memory.needs_on_nodes(on_nodes);
+            let promise = Promise::in_turn(&memory, turn);
             Ok(NextRun {
                 streams: start(&memory, run).await?,
                 memory,
@@ -214,8 +223,16 @@ impl<S: Send + 'static> Again<S> {
                 minimum,
             })
         };
-        Some(next.boxed())
+        next.boxed()
     }
+}
+
+/// The turn of a query for which each node is to keep this much, in bytes; `None` if that is
+/// nothing, or the turn has not come in time: the query whose turn it is may take long.
+async fn in_turn(turn: Option<Arc<Semaphore>>, on_nodes: u64) -> Option<OwnedSemaphorePermit> {
+    let turn = turn.filter(|_| on_nodes > 0)?;
+    let acquired = timeout(WAIT_MAX, turn.acquire_owned()).await.ok()?;
+    acquired.ok()
 }
 
 /// Whether there was no memory that may come back. A query that was ended because its client did
@@ -242,6 +259,7 @@ mod tests {
 
     use super::super::silent::why;
     use super::*;
+    use crate::effects::Effects;
     use crate::{Engine, EngineConfig};
 
     /// A query and its operator.
@@ -308,6 +326,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_functions_have_done_is_not_done_twice() {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let session = engine.session().context().runtime_env();
+        let effects = Arc::<Effects>::default();
+        let since = Some(Arc::clone(&effects).since_now());
+        let mut again = query(&session).0.unless(since);
+        let (node, reason) = ("10.0.0.1:50051".to_owned(), "reset".to_owned());
+        let lost = DataFusionError::from(LostNode { node, reason });
+        assert!(again.after(&lost).is_some());
+        effects.note();
+        assert!(again.after(&lost).is_none());
+    }
+
+    #[tokio::test]
     async fn nodes_keep_what_one_of_them_refused() {
         let engine = Engine::new(EngineConfig::default()).unwrap();
         let session = engine.session().context().runtime_env();
@@ -332,7 +364,10 @@ mod tests {
         let NextRun { memory, .. } = next.await.unwrap();
         assert_eq!(memory.on_nodes(), 20 << 20, "it grows");
         let (node, reason) = ("10.0.0.1:50051".to_owned(), "reset".to_owned());
-        let lost = again.after(&LostNode { node, reason }.into()).unwrap();
+        let taken = Arc::clone(&turn).acquire_owned().await.unwrap();
+        let mut lost = again.after(&LostNode { node, reason }.into()).unwrap();
+        assert!(poll!(&mut lost).is_pending(), "it is not its turn");
+        drop(taken);
         let NextRun { memory, .. } = lost.await.unwrap();
         assert_eq!(memory.on_nodes(), 20 << 20, "without the lost node too");
         assert!(again.after(&short(1)).is_some());

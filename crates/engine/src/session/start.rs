@@ -24,6 +24,7 @@ use super::minimum::Minimum;
 use super::on_nodes::{self, OnNodes};
 use super::open_queries::{OpenQueries, OpenQuery};
 use crate::commit_point::{CommitPoint, Run};
+use crate::effects::Effects;
 use crate::error::{Error, engine_error};
 use crate::running::{Again, Estimate, Guard, Running, Start, Streams};
 use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
@@ -159,6 +160,8 @@ pub async fn start(
         || Arc::clone(&session),
         |memory| memory.environment(&session),
     );
+    let effects = planned.state.config().get_extension::<Effects>();
+    let effects = effects.map(Effects::since_now);
     let streams = on_large_stack(async {
         let streams = planned.streams(&physical, environment)?;
         if let Some((snapshot, state, plan)) = seen {
@@ -177,7 +180,7 @@ pub async fn start(
         let estimate = planned.estimate();
         let start = planned.start_again(session);
         let again = Again::new(memory, point, start, estimate);
-        running.may_run_again(again.with_turn(turn));
+        running.may_run_again(again.with_turn(turn).unless(effects));
     }
     Ok(running)
 }

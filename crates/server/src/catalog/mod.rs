@@ -22,6 +22,7 @@ mod tables;
 
 use std::sync::{Arc, OnceLock};
 
+use coscan::Effects;
 use coscan_pg::Moments;
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
@@ -93,7 +94,8 @@ impl PgCatalog {
         let below = Arc::clone(state.catalog_list());
         let board = Arc::new(Board::default());
         let origins = Arc::new(Origins::default());
-        let locks = Arc::new(self.locks.open());
+        let effects = Arc::new(Effects::default());
+        let locks = Arc::new(self.locks.open(&effects));
         let model = Model {
             below: Arc::clone(&below),
             database: database.clone(),
@@ -131,6 +133,7 @@ impl PgCatalog {
             config.set_extension(Arc::clone(&board));
             config.set_extension(Arc::clone(&origins));
             config.set_extension(Arc::clone(&locks));
+            config.set_extension(effects);
             config.options_mut().extensions.insert(Moments::default());
             // DataFusion's own `information_schema` would take precedence over a catalog's.
             config.options_mut().catalog.information_schema = false;

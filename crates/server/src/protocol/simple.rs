@@ -655,8 +655,9 @@ impl Connection {
         }
         self.transaction.commit(&self.session).await?;
         self.session.moments.end_transaction();
-        self.locks.end_transaction();
         self.portals.commit();
+        // After its cursors have ended, which may take locks.
+        self.locks.end_transaction();
         Ok(())
     }
 
@@ -665,8 +666,9 @@ impl Connection {
         let reports = self.transaction.rollback(&mut self.session).await;
         self.status = TransactionStatus::Idle;
         self.session.moments.end_transaction();
-        self.locks.end_transaction();
         self.portals.roll_back();
+        // After its cursors have ended, which may take locks.
+        self.locks.end_transaction();
         self.report(reports?)
     }
 
