@@ -368,9 +368,9 @@ mod tests {
         let second = QueryMemory::begin(&budget);
         let late: Arc<dyn MemoryPool> = Arc::clone(&second) as _;
         let table = MemoryConsumer::new("join").register(&late);
-        table.try_grow(38_000).expect("free");
-        table.try_grow(30_000).expect_err("the first has too much");
-        assert_eq!(would_need(&second), Some(68_000));
+        table.try_grow(30_000).expect("free");
+        table.try_grow(28_000).expect_err("the first has too much");
+        assert_eq!(would_need(&second), Some(58_000));
         let third = QueryMemory::begin(&budget);
         let later: Arc<dyn MemoryPool> = Arc::clone(&third) as _;
         drop((table, late, second));
