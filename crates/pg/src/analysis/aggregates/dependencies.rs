@@ -21,7 +21,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Projection};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::functions::as_it_is;
+use crate::functions::without_key;
 
 /// See the file's header. It runs last, when subqueries have become joins.
 #[derive(Debug, Default)]
@@ -77,7 +77,7 @@ fn hidden(input: &Arc<LogicalPlan>, repeats: bool) -> Result<Option<LogicalPlan>
     let columns = schema.iter().enumerate().map(|(place, (relation, field))| {
         let column = Expr::Column(Column::new(relation.cloned(), field.name()));
         if keys.contains(&place) {
-            as_it_is(column).alias_qualified(relation.cloned(), field.name())
+            without_key(column).alias_qualified(relation.cloned(), field.name())
         } else {
             column
         }
