@@ -5,7 +5,8 @@
 //! may fail becomes a CASE of numbers, which DataFusion evaluates only for the rows that reach it.
 //! In a filter, conditions that may fail are evaluated for rows that pass the others. The rule
 //! runs after the others, which combine conditions. Arguments of an aggregate with FILTER are not
-//! computed for rows that it excludes.
+//! computed for rows that it excludes. A function that takes or releases an advisory lock is
+//! treated as one that may fail: a lock of a row that is dropped would stay.
 //! Not here: arguments of other aggregates.
 //!
 //! U1: a guarded condition keeps its value, except that it may be false where the filter drops the
@@ -229,7 +230,8 @@ fn is_guarded(expr: &Expr) -> bool {
 }
 
 /// Whether an expression contains a division by a possible zero, a cast that may reject a text, a
-/// sum or product that may overflow, or a function that is not defined for all numbers.
+/// sum or product that may overflow, a function that is not defined for all numbers, or an advisory
+/// lock.
 fn may_fail(expr: &Expr) -> bool {
     let found = expr.exists(|inner| {
         let Expr::ScalarFunction(call) = inner else {
@@ -245,7 +247,7 @@ fn may_fail(expr: &Expr) -> bool {
             }
             "power" | "pg_power" | "pg_int_add" | "pg_int_subtract" | "pg_int_multiply"
             | "pg_add" | "pg_subtract" | "pg_multiply" => !is_constant(0) || !is_constant(1),
-            _ => false,
+            name => name.starts_with("pg_try_advisory_") || name.starts_with("pg_advisory_unlock"),
         })
     });
     found.unwrap_or(false)

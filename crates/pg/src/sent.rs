@@ -18,7 +18,7 @@ use datafusion::functions_window::all_default_window_functions;
 use datafusion::logical_expr::{AggregateUDF, Expr, Operator, ScalarUDF, WindowUDF, lit};
 
 use crate::functions::text::OfPadded;
-use crate::functions::{as_it_is, joined_texts, sorted_array};
+use crate::functions::{as_it_is, joined_texts, sorted_array, without_key};
 use crate::numbers::arithmetic::{self, Op};
 use crate::numbers::integers::checked;
 use crate::numbers::{decimal_sum, float_key, shown_float, sign_bit, variance_of};
@@ -135,6 +135,7 @@ fn place<F: PartialEq>(
 fn called() -> Vec<Arc<ScalarUDF>> {
     let calls = [
         as_it_is(lit(0)),
+        without_key(lit(0)),
         float_key(lit(0)),
         shown_float(lit(0), lit(0)),
         sign_bit(lit(0)),

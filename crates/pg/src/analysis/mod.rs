@@ -28,7 +28,9 @@ mod set_operations;
 mod sets_in_order;
 mod union_names;
 
-pub(crate) use aggregates::{Dependencies, GroupingKeys, SingleDistinct, WindowFrames, called};
+pub(crate) use aggregates::{
+    Dependencies, GroupingKeys, SingleDistinct, WindowFrames, called, without_keys,
+};
 pub use assignments::ASSIGNMENTS;
 pub(crate) use assignments::Assignments;
 pub(crate) use beside_sets::BesideSets;

@@ -18,7 +18,7 @@ mod stored_as;
 pub(crate) mod text;
 pub(crate) mod time;
 
-pub(crate) use as_it_is::as_it_is;
+pub(crate) use as_it_is::{as_it_is, with_key, without_key};
 pub(crate) use fail::FAIL;
 pub(crate) use fields_null::{FIELDS_NULL, fields_null};
 pub(crate) use joined_texts::joined_texts;

@@ -8,6 +8,9 @@
 //!
 //! So operators, functions and common types need not support them. Statements that store rows read
 //! times unchanged (`dialect/stored.rs`), and store a uuid in the form of the column or file.
+//!
+//! The name may also be one of a view or of a query in WITH, whose sets repeat keys
+//! (`relations/marked_sets.rs`).
 
 use datafusion::arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::Column;
@@ -23,6 +26,7 @@ use crate::casts::{Target, cast_expr, extension};
 use crate::dialect::AS_STORED;
 use crate::functions::marked_like;
 use crate::functions::scalar::is_text;
+use crate::relations::without_repeated_keys;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl RelationPlanner for FileTypes {
         let is_stored = partitions.iter().any(|mark| mark.value == AS_STORED);
         let meant = |field: &Field| meant(field, is_stored);
         partitions.push(Ident::new(PLANNED));
-        let plan = context.plan(relation)?;
+        let plan = without_repeated_keys(context.plan(relation)?)?;
         if !plan
             .schema()
             .fields()

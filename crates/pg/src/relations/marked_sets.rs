@@ -7,6 +7,10 @@
 //! A relation is marked when it is planned, because the operators around it are resolved then.
 //! [`MarkedSets`] marks the sets in the select lists of all other queries. [`marked_sets`] does so
 //! for a view or a new table, whose columns are taken from a plan that is not analyzed.
+//!
+//! A relation with sets also loses the keys that its rows had below them (`without_keys`): a
+//! subquery in FROM here, a view or a query in WITH where its name is planned
+//! (`planners/file_types.rs`).
 //! Not here: arrays whose cast is written in the select list (`dialect/expressions/sets/`).
 
 use std::collections::HashMap;
@@ -20,6 +24,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::analysis::without_keys;
 use crate::functions::{MARKED, mark_of, marked_like};
 use crate::operators::padded::unpadded;
 
@@ -55,7 +60,18 @@ pub fn marked_sets(query: LogicalPlan) -> Result<LogicalPlan> {
 /// Marks the sets in the select list of a relation.
 pub(super) fn marked(relation: LogicalPlan) -> Result<LogicalPlan> {
     match has_set(&relation) {
-        true => in_select_list(relation).data(),
+        true => without_keys(in_select_list(relation).data()?),
+        false => Ok(relation),
+    }
+}
+
+/// The relation without the keys that its sets repeat, if it has any.
+///
+/// # Errors
+/// DataFusion's error for an inconsistent plan.
+pub(crate) fn without_repeated_keys(relation: LogicalPlan) -> Result<LogicalPlan> {
+    match has_set(&relation) {
+        true => without_keys(relation),
         false => Ok(relation),
     }
 }

@@ -48,6 +48,7 @@ pub use declared::open_undeclared;
 pub(crate) use marked_sets::MarkedSets;
 use marked_sets::marked;
 pub use marked_sets::marked_sets;
+pub(crate) use marked_sets::without_repeated_keys;
 pub use mentions::compute_once;
 pub(crate) use merged::MergedColumns;
 use merged::with_merged;

@@ -11,6 +11,9 @@
 //! dependency: such an aggregate or set reads `k` as the result of a function. (A DISTINCT becomes
 //! an aggregate, as it does later anyway, so that its key is known.) Delete this rule once
 //! DataFusion records which columns and rows a dependency covers.
+//!
+//! DataFusion's planner adds columns that a key determines to its groups (GROUP BY), so relations
+//! with such sets are planned [`without_keys`].
 
 use std::sync::Arc;
 
@@ -18,10 +21,10 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, Dependency};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Projection};
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Projection, SubqueryAlias};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::functions::as_it_is;
+use crate::functions::without_key;
 
 /// See the file's header. It runs last, when subqueries have become joins.
 #[derive(Debug, Default)]
@@ -66,6 +69,21 @@ impl AnalyzerRule for Dependencies {
     }
 }
 
+/// A relation whose select list has sets, without the dependencies from below them.
+///
+/// # Errors
+/// DataFusion's error for an inconsistent plan.
+pub(crate) fn without_keys(relation: LogicalPlan) -> Result<LogicalPlan> {
+    if let LogicalPlan::SubqueryAlias(named) = relation {
+        let input = without_keys(Arc::unwrap_or_clone(named.input))?;
+        let named = SubqueryAlias::try_new(Arc::new(input), named.alias)?;
+        return Ok(LogicalPlan::SubqueryAlias(named));
+    }
+    let relation = Arc::new(relation);
+    let hidden = hidden(&relation, true)?;
+    Ok(hidden.unwrap_or_else(|| Arc::unwrap_or_clone(relation)))
+}
+
 /// A relation with the same columns, without the dependencies that do not hold above it; `None` if
 /// it has none to hide. See [`keys`] for `repeats`.
 fn hidden(input: &Arc<LogicalPlan>, repeats: bool) -> Result<Option<LogicalPlan>> {
@@ -77,7 +95,7 @@ fn hidden(input: &Arc<LogicalPlan>, repeats: bool) -> Result<Option<LogicalPlan>
     let columns = schema.iter().enumerate().map(|(place, (relation, field))| {
         let column = Expr::Column(Column::new(relation.cloned(), field.name()));
         if keys.contains(&place) {
-            as_it_is(column).alias_qualified(relation.cloned(), field.name())
+            without_key(column).alias_qualified(relation.cloned(), field.name())
         } else {
             column
         }

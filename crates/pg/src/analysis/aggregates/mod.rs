@@ -14,7 +14,7 @@ mod grouping_id;
 mod single_distinct;
 mod window_frames;
 
-pub(crate) use dependencies::Dependencies;
+pub(crate) use dependencies::{Dependencies, without_keys};
 pub(crate) use grouping::GroupingKeys;
 pub(crate) use single_distinct::SingleDistinct;
 pub(crate) use window_frames::WindowFrames;

@@ -6,16 +6,20 @@
 //! condition into an extension node, whatever the node prevents; a [`Once`] would apply it to no
 //! mention or to all. Here such a condition stays above. Delete the first case once the rule checks
 //! for keys.
+//!
+//! A condition on a column whose key is hidden (`aggregates/dependencies.rs`) is pushed down as one
+//! on the column itself, so that scans skip by it.
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan};
 use datafusion::optimizer::simplify_expressions::simplify_predicates;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::functions::with_key;
 use crate::once::Once;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -45,11 +49,26 @@ impl OptimizerRule for PushDown {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_down_with_subqueries(|node| match &node {
-            LogicalPlan::Filter(filter) if stays(filter)? => Ok(Transformed::no(node)),
-            _ => self.0.rewrite(node, config),
+        plan.transform_down_with_subqueries(|node| {
+            let node = on_columns(node)?;
+            match &node.data {
+                LogicalPlan::Filter(filter) if stays(filter)? => Ok(node),
+                _ => node.transform_data(|node| self.0.rewrite(node, config)),
+            }
         })
     }
+}
+
+/// A filter on columns in place of one on the calls that hide their keys.
+fn on_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(mut filter) = node else {
+        return Ok(Transformed::no(node));
+    };
+    let predicate = std::mem::take(&mut filter.predicate);
+    let plain = predicate.transform_up(|part| Ok(with_key(part)))?;
+    filter.predicate = plain.data;
+    let node = LogicalPlan::Filter(filter);
+    Ok(Transformed::new_transformed(node, plain.transformed))
 }
 
 fn stays(filter: &Filter) -> Result<bool> {

@@ -285,8 +285,6 @@ fn merged_value(operator: &JoinOperator, left: Expr, right: Expr) -> Expr {
     };
     match operator {
         FullOuter(_) => call("coalesce", vec![left, right]),
-        // `without_operators` removes columns only.
-        Right(_) | RightOuter(_) if matches!(left, Expr::Function(_)) => right,
         Right(_) | RightOuter(_) => typed(right, FIRST, left),
         Left(_) | LeftOuter(_) => typed(left, FIRST, right),
         Join(_) | Inner(_) => typed(left, EITHER, right),
@@ -302,18 +300,29 @@ pub fn without_operators(text: &str) -> String {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once(" \u{1f}merged ") {
         plain.push_str(before);
-        rest = behind_column(behind.strip_prefix("first ").unwrap_or(behind));
+        rest = behind_value(behind.strip_prefix("first ").unwrap_or(behind));
     }
     plain.push_str(rest);
     plain
 }
 
-/// The text behind a column's name, whose words may be quoted.
-fn behind_column(text: &str) -> &str {
-    let mut is_quoted = false;
+/// The text behind a column's name, whose words may be quoted, or behind a `coalesce` of columns.
+fn behind_value(text: &str) -> &str {
+    let (mut is_quoted, mut depth) = (false, 0_usize);
     let end = text.find(|letter: char| {
         is_quoted ^= letter == '"';
-        !is_quoted && !"\"._$".contains(letter) && !letter.is_alphanumeric()
+        match letter {
+            _ if is_quoted => false,
+            '(' => {
+                depth += 1;
+                false
+            }
+            ')' if depth > 0 => {
+                depth -= 1;
+                false
+            }
+            _ => depth == 0 && !"\"._$".contains(letter) && !letter.is_alphanumeric(),
+        }
     });
     end.map_or("", |end| &text[end..])
 }
@@ -541,6 +550,10 @@ mod tests {
                 "(a.k) + 1",
             ),
             ("a.k \u{1f}merged first b.k", "a.k"),
+            (
+                "(d.k \u{1f}merged first coalesce(a.k, b.\"(\") \u{1f}merged c.k) + 1",
+                "(d.k) + 1",
+            ),
             ("SELECT 1", "SELECT 1"),
         ] {
             assert_eq!(without_operators(text), shown);

@@ -115,6 +115,23 @@ async fn locks_of_sessions_and_transactions() {
 }
 
 #[tokio::test]
+async fn rows_that_a_filter_drops_are_not_locked() {
+    let server = TestServer::start().await;
+    let (a, b) = (server.connect().await, server.connect().await);
+    let locks = "SELECT count(*) FROM (VALUES (1), (2), (3)) t(i) \
+                 WHERE i < 3 AND pg_try_advisory_lock(i)";
+    play(
+        [&a, &b],
+        &[
+            (0, locks, "2"),
+            (1, "SELECT pg_try_advisory_lock(2)", "f"),
+            (1, "SELECT pg_try_advisory_lock(3)", "t"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn waits_for_locks_end() {
     let server = TestServer::start().await;
     let (a, b) = (server.connect().await, server.connect().await);
