@@ -688,11 +688,11 @@ fn quick(op: Op, (a, s1): (i256, u32), (b, s2): (i256, u32), s3: u32) -> Option<
         Op::Divide => {
             let (a, b) = (Small::shown(a, s1)?, Small::shown(b, s2)?);
             let (quotient, scale) = a.quotient(&b, s3)?;
-            i256::from_i128(quotient).checked_mul(power_of_ten(s3 - scale)?)?
+            i256::from_i128(quotient).checked_mul(power_of_ten(s3.checked_sub(scale)?)?)?
         }
         Op::Add | Op::Subtract => {
-            let a = a.checked_mul(power_of_ten(s3 - s1)?)?;
-            let b = b.checked_mul(power_of_ten(s3 - s2)?)?;
+            let a = a.checked_mul(power_of_ten(s3.checked_sub(s1)?)?)?;
+            let b = b.checked_mul(power_of_ten(s3.checked_sub(s2)?)?)?;
             match op {
                 Op::Add => a.checked_add(b)?,
                 _ => a.checked_sub(b)?,
