@@ -1,5 +1,5 @@
-//! `as_it_is(x)`: the value of `x`, opaque to the optimizer. `without_key(x)`: the value of a column,
-//! which determines no others for the optimizer.
+//! `as_it_is(x)`: the value of `x`, opaque to the optimizer. `without_key(x)`: the value of a
+//! column, which determines no others for the optimizer.
 
 use std::sync::Arc;
 
