@@ -44,7 +44,7 @@ def about(command):
 
 
 def judged(changes, seen):
-    """Every claim once, as in a report, with its command: {text, holds, evidence, mutation?, command}."""
+    """Every claim once, with its command: {text, holds, evidence, mutation?, command}."""
     best = {}
     for command, record in seen.items():
         for claim in record["claims"]:
@@ -62,7 +62,7 @@ def judged(changes, seen):
 
 
 def failure(record, claim):
-    """The change with which a claim failed, and what it said then; of several the one with the fewest failures."""
+    """The change with the fewest failures with which a claim failed, and what it said then."""
     failed = []
     for changed, made in record["with"].items():
         for one in made.get("claims", []):

@@ -42,7 +42,7 @@ SHORT_S = 60
 SEED_FOLDERS, SEED_FILES = ("deps", "build", ".fingerprint"), {".rlib", ".rmeta", ".so", ".a", ".d"}
 # Larger libraries of a seed are linked: the compiler replaces them and does not write into them.
 SEED_LINKED_BYTES = 64 << 10
-# What the compiler says of libraries that do not fit each other, as a cache of several builds may have.
+# What the compiler says of libraries that do not fit each other: a cache of several builds.
 MISFITS = re.compile(r"^error\[E046[03]\]", re.MULTILINE)
 # The promises of `coscan bench smooth` over selectivities, which only its output has.
 PROMISE = re.compile(r"^(kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
@@ -71,14 +71,14 @@ def main(options):
 
 
 def choose(changes, words, short):
-    """(number, change) of the changes that have one of these words, or all; `short`: of these the short ones."""
+    """(number, change) of the changes with one of these words, or all; `short`: only short ones."""
     for number, change in enumerate(changes, 1):
         if (not words or any(word in title(change) for word in words)) and (not short or change["seconds"] <= SHORT_S):
             yield number, change
 
 
 def wrong(root):
-    """A line for each change that does not apply, and for each record without its command or its change."""
+    """A line for each change that does not apply, and each record without its change or command."""
     changes = read_changes(root)
     return [*mutations.misplaced(changes, root, CHANGES), *orphans(read_seen(root), changes)]
 
@@ -168,7 +168,7 @@ def built(folder, changes, target=None):
 
 
 def seed(source, target):
-    """Fills a target folder with the dependencies of another one, so that only Coscan's crates are built."""
+    """Fills a target folder with another one's dependencies, so that only our crates are built."""
     for path in (path for folder in SEED_FOLDERS for path in (source / "release" / folder).rglob("*")):
         inside = path.relative_to(source / "release")
         if inside.parts[1].removeprefix("lib").startswith("coscan") or not path.is_file():

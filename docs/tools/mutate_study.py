@@ -55,7 +55,7 @@ def main(words, only):
 
 
 def wrong(root):
-    """A line for each change that does not apply, and for each record without its claim or its change."""
+    """A line for each change that does not apply, and each record without its claim or change."""
     changes = read_changes(root)
     return [*mutations.misplaced(changes, root, CHANGES), *orphans(read_seen(root), changes, read_results(pages.DOCS))]
 
@@ -118,7 +118,7 @@ class Tree:
         mutations.build(folder / "tree", self.target, BUILD, CARGO_PROFILE_RELEASE_DEBUG="0")
 
     def judges(self, experiment, held):
-        """Whether all these claims hold over few seeds without a change, so that few seeds can judge them."""
+        """Whether few seeds can judge these claims: all hold over few without a change."""
         if experiment not in self.few:
             claims = self.claims(experiment, 0, SEEDS_FEW)
             self.few[experiment] = not isinstance(claims, str) and held <= {claim["text"] for claim in claims if claim["holds"]}
@@ -154,7 +154,7 @@ def run(tree, number, change, results):
 
 
 def run_one(tree, number, name, report, wanted):
-    """The claims of an experiment that fail with a change, with their evidence; a text if it ended otherwise."""
+    """The claims that fail with a change, with their evidence; a text if the run ended otherwise."""
     seeds = int(report["seeds"])
     held = {claim["text"] for claim in report["claims"] if claim["holds"]}
     for many in [SEEDS_FEW, seeds] if seeds > SEEDS_FEW and tree.judges(name, held) else [seeds]:
@@ -185,7 +185,7 @@ def broken(committed, claims, wanted=""):
 
 
 def record(seen, changed, names, failed):
-    """Replaces the records of a change in these experiments. Of two changes the one with fewer failures there stays."""
+    """Replaces a change's records here. Of two changes the one with fewer failures stays."""
     for name in names:
         seen[name] = [one for one in seen.get(name, []) if one["changed"] != changed]
     for name, claim, evidence in failed:

@@ -28,7 +28,7 @@ ROOT = pages.DOCS.parent
 FOLDER = Path(os.environ.get("COSCAN_MUTANTS", Path.home() / ".cache/coscan/mutants"))
 # Where a change's expression begins and ends.
 MARKS = re.compile("«(.*?)»", re.DOTALL)
-# The crates with changes, by folder, and how each calls the function that says which change is made.
+# The crates with changes, by folder, and how each names the crate with `is_mutant`.
 CORE = "crates/core/"
 SWITCH = {CORE: "crate", **dict.fromkeys(("crates/storage/", "crates/engine/", "lab/sim/", "lab/study/", "lab/bench/"), "coscan_core")}
 SWITCH_CODE = """
@@ -94,7 +94,7 @@ def environment(changes, number):
 
 
 def switched(name, code, changes):
-    """The code of a file in which a number in the environment chooses the expressions of the changes."""
+    """A file's code in which a number in the environment chooses the expressions of the changes."""
     crate = next(call for folder, call in SWITCH.items() if name.startswith(folder))
     places = {}
     for number, change in enumerate(changes, 1):

@@ -40,8 +40,8 @@ pub(crate) struct QueryMemory {
     /// The most bytes that the query would have needed when an operator was refused.
     needed: AtomicU64,
     /// The most bytes that other queries had, waited for and were promised at a refusal, if that
-    /// was enough to matter: without it the operator would have got its bytes, or it is a large
-    /// part (their memory that nobody counts is not known).
+    /// was enough to matter: the operator would have got its bytes without it, or it was a large
+    /// part, and uncounted memory may be freed with it.
     in_the_way: AtomicU64,
     /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
@@ -155,7 +155,7 @@ impl QueryMemory {
         self.next_minimum(thought)
     }
 
-    /// The same of a query whose plan nobody can estimate; `None` if it was not short.
+    /// Like [`Self::would_need`], for a query without an estimate; `None` if it was not short.
     pub(crate) fn would_need_unseen(&self) -> Option<u64> {
         self.was_short().then(|| self.next_minimum(self.waited_for))
     }

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::{Engine, EngineConfig};
 
-    /// A plan that counts how often somebody looks below it.
+    /// A plan that counts how often its children are asked for.
     #[derive(Debug)]
     struct Counted {
         below: Arc<dyn ExecutionPlan>,

@@ -66,7 +66,7 @@ struct Known {
 
 /// An open query, for `coscan.queries`.
 pub(crate) struct QueryRow {
-    /// `None` for a session that nobody has named.
+    /// `None` for a session that belongs to no connection.
     pub(crate) owner: Option<SessionOwner>,
     /// Since it began.
     pub(crate) runs: Duration,

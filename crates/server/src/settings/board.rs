@@ -19,7 +19,7 @@ pub(crate) struct Published {
     /// In PostgreSQL's spelling.
     pub(crate) name: &'static str,
     pub(crate) value: String,
-    /// The value of a server that nobody has configured.
+    /// The value before anything is configured.
     pub(crate) default: &'static str,
     /// The value that RESET restores.
     pub(crate) reset: String,
