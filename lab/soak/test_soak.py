@@ -3,12 +3,14 @@
 import datetime
 import decimal
 import os
+import random
 import tempfile
 import time
 import unittest
 import xml.etree.ElementTree
 
 import answers
+import crowd
 import groups
 import limits
 import matrix
@@ -30,6 +32,24 @@ def sample(time_s, resident=500, group=None, **holders):
         made["group"] = {"usage": group * MIB, "most": group * MIB, "limit": 1500 * MIB,
                          "resident": group * MIB, "cache": 0, "limit_met": 0, "kills": 0}
     return made
+
+
+class Crowd(unittest.TestCase):
+    def test_messages_are_damaged_and_a_seed_fixes_how(self):
+        said = [crowd.conversation(random.Random(seed)) for seed in range(200)]
+        self.assertEqual(said, [crowd.conversation(random.Random(seed)) for seed in range(200)])
+        begun = [one for one in said if one.startswith(crowd.startup())]
+        self.assertTrue(100 < len(begun) < 200, "most damage is behind a sound beginning")
+        whole = b"".join([crowd.query("select 1"), *crowd.prepared()])
+        self.assertNotEqual(crowd.damaged(random.Random(1), whole), whole)
+
+    def test_each_broken_promise_is_told(self):
+        sound = [(0.1, []), (0.2, [])]
+        self.assertEqual(list(crowd.broken(sound, 400, 0, True, 1)), [])
+        self.assertIn("round 2", next(crowd.broken([(0.1, []), (0.2, ["no row"])], 0, 0, True, 1)))
+        for what in ((401, 0, True), (0, 1, True), (0, 0, False)):
+            told = list(crowd.broken(sound, *what, 1))
+            self.assertEqual([line[:2] for line in told], ["C2"], what)
 
 
 class Statements(unittest.TestCase):
