@@ -46,6 +46,7 @@ class Client:
     def __init__(self, number, run):
         self.run, self.tally, self.expected = run, run.tally, run.expected
         self.draw = random.Random(run.seed * 1000 + number)
+        self.kind = "connect"
         self.connection = self.connect()
 
     def connect(self):
@@ -63,13 +64,14 @@ class Client:
         if error.sqlstate is None and expected != GONE:
             self.tally.lost(str(error))
         else:
-            self.tally.failed(error.sqlstate, str(error), expected, free)
+            self.tally.failed(error.sqlstate, f"{self.kind}: {error}", expected, free)
 
     def live(self, only=None):
         """Performs one action after the other until the run ends."""
         names, weights = list(KINDS), list(KINDS.values())
         while not self.run.over():
             kind = only if only and self.draw.random() < 0.9 else self.draw.choices(names, weights)[0]
+            self.kind = kind
             self.tally.does(kind)
             try:
                 globals()[kind](self)
@@ -220,9 +222,14 @@ def transaction(client):
     client.free(client.draw.choice(("rollback", "commit")))
     client.free(client.draw.choice(("show coscan.memory", "select * from coscan.memory")))
     if client.draw.random() < 0.3:
-        client.free("discard all")
-        # psycopg would go on to use the prepared statements that are gone.
-        client.connection.close()
+        forget(client, "discard all")
+
+
+def forget(client, text):
+    """Drops all prepared statements, also those that psycopg prepared. It notices that the first time only, and would
+    go on to use them (26000; and without its BEGIN a cursor fails, 25P01)."""
+    client.free(text)
+    client.connection.close()
 
 
 def slow(client):
@@ -265,7 +272,7 @@ def prepared(client):
     for number in range(client.draw.randint(5, 40)):
         text, _ = client.question()
         client.connection.execute(f"prepare kept_{number} as {text}")
-    client.free("deallocate all")
+    forget(client, "deallocate all")
 
 
 def pool(client):

@@ -12,6 +12,7 @@ import threading
 # SQLSTATEs of refusals: memory, disk, connections, limits of the configuration.
 REFUSALS = ("53000", "53100", "53200", "53300", "53400")
 EXAMPLES_MAX = 5
+REASONS_MAX = 8
 
 
 def shape(code, message):
@@ -85,6 +86,8 @@ class Tally:
         in_group = [sample["group"]["usage"] for sample in samples if sample.get("group")]
         return {
             "ends": dict(self.ends),
+            "refusals": dict((self.refused + self.free_refused).most_common(REASONS_MAX)),
+            "odd": dict(self.odd.most_common(REASONS_MAX)),
             "refused_share": self.refused_share(),
             "p95_s": self.latency_s(0.95),
             "resident": max(resident, default=None),
