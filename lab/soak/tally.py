@@ -32,6 +32,7 @@ class Tally:
         self.free_refused = collections.Counter()
         self.odd = collections.Counter()
         self.losses = collections.Counter()
+        self.examples = {}  # of refused queries: one whole message for each shape
         self.wrong = []
         self.latencies = []
 
@@ -61,6 +62,7 @@ class Tally:
             elif code in REFUSALS:
                 self.ends["refused"] += 1
                 self.refused[shape(code, message)] += 1
+                self.examples.setdefault(shape(code, message), message)
             else:
                 self.ends["odd"] += 1
                 self.odd[shape(code, message)] += 1
@@ -87,6 +89,7 @@ class Tally:
         return {
             "ends": dict(self.ends),
             "refusals": dict((self.refused + self.free_refused).most_common(REASONS_MAX)),
+            "examples": [self.examples[words] for words, _ in self.refused.most_common(REASONS_MAX)],
             "odd": dict(self.odd.most_common(REASONS_MAX)),
             "refused_share": self.refused_share(),
             "p95_s": self.latency_s(0.95),
@@ -109,6 +112,6 @@ class Tally:
         ):
             if counts:
                 yield f"{name}:"
-                yield from (f"  {count:6} {words}" for words, count in counts.most_common(20))
+                yield from (f"  {count:6} {self.examples.get(words, words)}" for words, count in counts.most_common(20))
         for text, rows, expected in self.wrong[:EXAMPLES_MAX]:
             yield f"wrong: {text}\n  has      {rows}\n  expected {expected}"
