@@ -9,7 +9,8 @@
                                                  shortest first (--short: only those of at most a minute)
     docs/tools/mutate.py --bench --list          how far each is, and how long a run takes
     docs/tools/mutate.py --bench --build-only    build the program, which takes a quarter of an hour
-    docs/tools/mutate.py --bench --binary FILE   run a program that was built before
+    docs/tools/mutate.py --bench --binary FILE   run a program that was built before; --commit names its
+                                                 commit if it does not say one (FILE --version)
     docs/tools/mutate.py --bench --again WORD    run what is recorded of these changes again
     docs/tools/mutate.py --check                 exit 1 if a change no longer applies, or a record has no claim
     docs/tools/mutate.py --unproven              the claims that hold and were never seen to fail
@@ -60,11 +61,14 @@ def parse(arguments):
     parser.add_argument("--unproven", action="store_true")
     parser.add_argument("--bench", action="store_true")
     of_bench = [parser.add_argument(f"--{name}", action="store_true") for name in ("short", "list", "build-only", "again")]
-    of_bench += [parser.add_argument("--binary", metavar="FILE"), parser.add_argument("--target", metavar="FOLDER")]
+    of_bench += [parser.add_argument("--binary", metavar="FILE"), parser.add_argument("--target", metavar="FOLDER"),
+                 parser.add_argument("--commit", metavar="COMMIT")]
     options = parser.parse_args(arguments)
     given = [one.option_strings[0] for one in of_bench if getattr(options, one.dest)]
     if given and not options.bench:
         parser.error(f"{', '.join(given)}: only with --bench")
+    if options.commit and not options.binary:
+        parser.error("--commit: only with --binary; a program that is built here says its own")
     if options.bench and options.only != "*":
         parser.error("--only: not with --bench")
     return options

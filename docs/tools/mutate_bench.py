@@ -5,7 +5,8 @@ is built once with all of them; a run has one. Each command of a change runs wit
 for all changes, and with it. lab/bench/mutations/seen.json is written after each run, and has for
 each command its claims, and for each change the claims of its pattern that held and then failed.
 What is there does not run again, so that a session can stop and another go on. Changes come in the
-order of the seconds that a run of their commands takes.
+order of the seconds that a run of their commands takes. A record has the commit of the program that
+ran, which the program says or --commit, and a hash of its file: the tree may be another by then.
 Not here: how a change is made (mutations.py), how claims are counted (engine_claims.py).
 
 A change is not made where no claim of its pattern holds without it. --again runs the command once
@@ -14,6 +15,7 @@ Bounds: LIMIT_FACTOR times the estimated time of a run, and at least LIMIT_S.
 """
 
 import datetime
+import hashlib
 import json
 import os
 import re
@@ -65,9 +67,10 @@ def main(options):
         raise SystemExit(f"{program} has not the changes of {CHANGES} as they are now: build it with --bench --build-only")
     print(f"{program} has the {len(changes)} changes of {CHANGES}", flush=True)
     if not options.build_only:
+        runs = Runs(program, changes, stamp(program, options.commit))
         forget(seen, chosen, options.again)
         for number, change in chosen:
-            make(root, Runs(program, changes), seen, number, change)
+            make(root, runs, seen, number, change)
 
 
 def choose(changes, words, short):
@@ -183,11 +186,24 @@ def seed(source, target):
             shutil.copy2(path, copy)  # With its time, by which cargo knows what is fresh.
 
 
-class Runs:
-    """Runs commands with the program of all changes."""
+def stamp(program, given=None):
+    """What records say of a program: its commit, which it says or is given, and a hash of its file."""
+    said = mutations.said_commit(program)
+    if given:
+        given = subprocess.check_output(["git", "rev-parse", "--short=7", f"{given}^{{commit}}"], cwd=mutations.ROOT, text=True).strip()
+    if not (said or given):
+        raise SystemExit(f"{program} does not say its commit: name the one that it was built from with --commit")
+    if said and given and said != given:
+        raise SystemExit(f"{program} is of commit {said}, not of {given}")
+    with program.open("rb") as file:
+        return {"commit": said or given, "program": hashlib.file_digest(file, "sha256").hexdigest()[:12]}
 
-    def __init__(self, program, changes):
-        self.program, self.changes = program, changes
+
+class Runs:
+    """Runs commands with the program of all changes. `stamp` is what records say of it."""
+
+    def __init__(self, program, changes, stamp):
+        self.program, self.changes, self.stamp = program, changes, stamp
 
     def run(self, command, number, seconds):
         """The claims of a command with a change; a text if it ended otherwise."""
@@ -240,8 +256,7 @@ def timed(runs, command, number, seconds):
     begun = time.monotonic()
     claims = runs.run(command, number, seconds)
     took = round(time.monotonic() - begun)
-    commit = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], text=True, cwd=mutations.ROOT).strip()
-    record = {"commit": commit, "date": datetime.date.today().isoformat(), "seconds": took}
+    record = {**runs.stamp, "date": datetime.date.today().isoformat(), "seconds": took}
     return {**record, "ended": claims} if isinstance(claims, str) else {**record, "claims": claims}
 
 

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -27,7 +28,7 @@ class Machine:
     """Runs that say what they are told to, and the runs that were asked for."""
 
     def __init__(self, changes, said):
-        self.changes, self.said, self.asked = changes, said, []
+        self.changes, self.said, self.asked, self.stamp = changes, said, [], {"commit": "1234567", "program": "89"}
 
     def run(self, command, number, _):
         self.asked.append((command, number))
@@ -56,6 +57,8 @@ class Making(unittest.TestCase):
         self.assertEqual(seen[a]["with"]["x.rs: 2 for 1"]["claims"], [{"text": "one", "evidence": "7"}], "two is not of its pattern")
         self.assertEqual(seen[a]["with"]["x.rs: 3 for 1"]["ended"], "panicked")
         self.assertEqual(seen[b]["with"]["x.rs: 4"]["claims"], [], "a claim that vanishes has not failed")
+        stamped = [seen[b], seen[b]["with"]["x.rs: 4"]]
+        self.assertEqual([(one["commit"], one["program"]) for one in stamped], 2 * [("1234567", "89")], "the program's, not the tree's")
         self.assertEqual(self.make(changes, {}, seen)[0], [])
         states = [mutate_bench.state(one, seen) for one in changes]
         self.assertEqual(states, ["1 failed", "0 failed", "0 failed"])
@@ -95,10 +98,25 @@ class Running(unittest.TestCase):
             program.write_text("#!/bin/sh\nfor last; do :; done\n[ $# = 6 ] || exit 3\n"
                                'printf \'{"claims": [{"text": "%s", "holds": true, "evidence": "e", "paper": "2"}]}\' "$COSCAN_MUTANT" > "$last"\n')
             os.chmod(program, 0o755)
-            runs = mutate_bench.Runs(program, [change()])
+            runs = mutate_bench.Runs(program, [change()], {})
             name = mutations.list_name([change()])
             self.assertEqual(runs.run("coscan bench a --x 1", 1, 9), [claim(f"{name}:1")])
             self.assertEqual(runs.run("coscan bench a", 1, 9), "exit 3")
+
+    def test_a_program_says_its_commit_or_is_given_one(self):
+        head = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], cwd=mutations.ROOT, text=True).strip()
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "coscan"
+            says = lambda text: (program.write_text(f"#!/bin/sh\nprintf '{text}'\n"), os.chmod(program, 0o755))
+            says("coscan-cli 0.1.0\\n")
+            with self.assertRaisesRegex(SystemExit, "does not say its commit"):
+                mutate_bench.stamp(program)
+            self.assertEqual(mutate_bench.stamp(program, "HEAD")["commit"], head)
+            says("coscan-cli 0.1.0\\ncommit abcdef0-dirty\\n")
+            stamp = mutate_bench.stamp(program)
+            self.assertEqual((stamp["commit"], len(stamp["program"])), ("abcdef0-dirty", 12))
+            with self.assertRaisesRegex(SystemExit, "is of commit abcdef0-dirty"):
+                mutate_bench.stamp(program, "HEAD")
 
     def test_promises_are_read_from_the_output(self):
         said = ("any order  full\n\nkept: smooth is within 1.2 times the best path from 1 % on (1.07 times full at 1 %)\n"
