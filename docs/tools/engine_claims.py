@@ -58,7 +58,7 @@ def fits(one, claim):
 
 
 def judged(changes, seen, fails=()):
-    """Every claim once, with its command: {text, holds, evidence, mutation?, why?, command}."""
+    """Every claim once, with its command: {text, holds, evidence, mutation?, why?, fresh?, command}."""
     best = {}
     for command, record in seen.items():
         for claim in record["claims"]:
@@ -68,12 +68,19 @@ def judged(changes, seen, fails=()):
             if not here and (elsewhere or not claim["holds"]):
                 continue
             why = {"why": known["why"] for known in fit if "why" in known and not claim["holds"]}
-            one = {**claim, **failure(record, claim), **why, "command": command}
+            one = {**claim, **failure(record, claim), **why, **fresh(record, claim), "command": command}
             rank = (claim["holds"] and "mutation" in one, claim["holds"])
             key = about(command), claim["text"]
             if key not in best or rank > best[key][0]:
                 best[key] = rank, one
     return [one for _, one in best.values()]
+
+
+def fresh(record, claim):
+    """In how many of a command's runs with fresh seeds a claim held."""
+    runs = record.get("fresh", {}).values()
+    held = sum(any(one["holds"] and one["text"] == claim["text"] for one in run["claims"]) for run in runs)
+    return {"fresh": {"held": held, "of": len(runs)}} if runs else {}
 
 
 def failure(record, claim):

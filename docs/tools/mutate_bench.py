@@ -8,7 +8,8 @@ What is there does not run again, so that a session can stop and another go on. 
 order of the seconds that a run of their commands takes. A record has the commit of the program that
 ran, which the program says or --commit, and a hash of its file: the tree may be another by then.
 Claims that the list names as not holding are measured too, and need no change.
-Not here: how a change is made (mutations.py), how claims are counted (engine_claims.py).
+Not here: how a change is made (mutations.py), how claims are counted (engine_claims.py), fresh
+seeds (mutate_fresh.py).
 
 A change is not made where no claim of its pattern holds without it. --again runs the command once
 more, unless another change was judged by it: then name both. A claim that vanishes has not failed.
@@ -53,8 +54,8 @@ MISFITS = re.compile(r"^error\[E046[03]\]", re.MULTILINE)
 PROMISE = re.compile(r"^(kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
 
 
-def main(options):
-    """Builds what --binary does not name, and runs what is chosen and not recorded."""
+def main(options, fresh):
+    """Builds what --binary does not name, and runs what is chosen and not recorded. `fresh` runs it with fresh seeds."""
     root = mutations.ROOT
     changes, fails = read_changes(root), read_fails(root)
     if wrong := list(mutations.misplaced(changes, root, CHANGES)):
@@ -67,12 +68,16 @@ def main(options):
             print(f"{one['seconds']:5} s  {state(one, seen):14} {name(one)}")
         return
     program = Path(options.binary).absolute() if options.binary else built(mutations.FOLDER / "bench", changes, options.target)
-    if mutations.list_name(changes).encode() not in program.read_bytes():
+    if not options.fresh and mutations.list_name(changes).encode() not in program.read_bytes():
         raise SystemExit(f"{program} has not the changes of {CHANGES} as they are now: build it with --bench --build-only")
-    print(f"{program} has the {len(changes)} changes of {CHANGES}", flush=True)
+    print(f"{program} runs without a change" if options.fresh else f"{program} has the {len(changes)} changes of {CHANGES}", flush=True)
     if not options.build_only:
         runs = Runs(program, changes, stamp(program, options.commit), [*changes, *fails])
-        forget(seen, [*(change for _, change in chosen), *failing], options.again)
+        listed = [*(change for _, change in chosen), *failing]
+        if options.fresh:
+            fresh(root, runs, seen, listed, options.fresh)
+            return
+        forget(seen, listed, options.again)
         for number, change in chosen:
             make(root, runs, seen, number, change)
         for fail in failing:

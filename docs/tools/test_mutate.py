@@ -13,7 +13,7 @@ class Options(unittest.TestCase):
 
     def test_an_option_of_the_engine_needs_bench(self):
         for wrong in (["--short"], ["--binary", "coscan"], ["--bench", "--only", "rahm-*"],
-                      ["--bench", "--commit", "HEAD"], ["--binary", "coscan", "--commit", "HEAD"]):
+                      ["--fresh", "10"], ["--bench", "--fresh", "10", "--again"], ["--bench", "--commit", "HEAD"], ["--binary", "coscan", "--commit", "HEAD"]):
             with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
                 mutate.parse(wrong)
         options = mutate.parse(["--bench", "--build-only", "reserve"])
