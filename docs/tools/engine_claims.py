@@ -5,10 +5,12 @@ pattern of the claims that must fail. lab/bench/mutations/seen.json has what the
 without a change and with each. Several commands may print the same claim, of other data or fewer
 clients. It is judged by the commands of the changes whose pattern it fits, and of those by one with
 which it holds and was seen to fail. A claim that no change is about counts only where it holds, as
-unproven: its command was not made to show it.
+unproven: its command was not made to show it. Claims that do not hold on the engine need no change:
+the list names them with the reason, so that they count as what they are.
 Not here: running the commands (mutate_bench.py), how pages show the claims (pages.py).
 
 MUTATE-3: a record belongs to a command and a change of the list.
+MUTATE-4: a claim that is listed as not holding does not hold.
 """
 
 import json
@@ -16,6 +18,8 @@ import re
 import tomllib
 from pathlib import Path
 
+# The table of CHANGES with the claims that do not hold on the engine.
+FAILS = "does_not_hold"
 CHANGES, SEEN = Path("lab/bench/mutations/changes.toml"), Path("lab/bench/mutations/seen.json")
 
 
@@ -23,8 +27,13 @@ def read(root):
     """The claims of a tree, judged; none where nothing was recorded."""
     if not (root / CHANGES).exists():
         return []
-    changes = tomllib.loads((root / CHANGES).read_text(encoding="utf-8"))["change"]
-    return judged(changes, read_seen(root))
+    lists = read_lists(root)
+    return judged(lists["change"], read_seen(root), lists.get(FAILS, []))
+
+
+def read_lists(root):
+    """The changes, and below `FAILS` the claims that do not hold."""
+    return tomllib.loads((root / CHANGES).read_text(encoding="utf-8"))
 
 
 def read_seen(root):
@@ -34,7 +43,7 @@ def read_seen(root):
 
 
 def commands(change):
-    """The commands of a change."""
+    """The commands of a change, or of claims that do not hold."""
     return [command.strip() for command in change["command"].split(";")]
 
 
@@ -43,22 +52,35 @@ def about(command):
     return " ".join(command.split()[:3])
 
 
-def judged(changes, seen):
-    """Every claim once, with its command: {text, holds, evidence, mutation?, command}."""
+def fits(one, claim):
+    """Whether a change, or an entry of `FAILS`, is about a claim."""
+    return re.search(one["claims"], claim["text"]) is not None
+
+
+def judged(changes, seen, fails=()):
+    """Every claim once, with its command: {text, holds, evidence, mutation?, why?, fresh?, command}."""
     best = {}
     for command, record in seen.items():
         for claim in record["claims"]:
-            fit = [change for change in changes if re.search(change["claims"], claim["text"])]
+            fit = [one for one in [*changes, *fails] if fits(one, claim)]
             here = any(command in commands(change) for change in fit)
             elsewhere = about(command) in {about(other) for change in fit for other in commands(change)}
             if not here and (elsewhere or not claim["holds"]):
                 continue
-            one = {**claim, **failure(record, claim), "command": command}
+            why = {"why": known["why"] for known in fit if "why" in known and not claim["holds"]}
+            one = {**claim, **failure(record, claim), **why, **fresh(record, claim), "command": command}
             rank = (claim["holds"] and "mutation" in one, claim["holds"])
             key = about(command), claim["text"]
             if key not in best or rank > best[key][0]:
                 best[key] = rank, one
     return [one for _, one in best.values()]
+
+
+def fresh(record, claim):
+    """In how many of a command's runs with fresh seeds a claim held."""
+    runs = record.get("fresh", {}).values()
+    held = sum(any(one["holds"] and one["text"] == claim["text"] for one in run["claims"]) for run in runs)
+    return {"fresh": {"held": held, "of": len(runs)}} if runs else {}
 
 
 def failure(record, claim):

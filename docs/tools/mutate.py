@@ -9,8 +9,11 @@
                                                  shortest first (--short: only those of at most a minute)
     docs/tools/mutate.py --bench --list          how far each is, and how long a run takes
     docs/tools/mutate.py --bench --build-only    build the program, which takes a quarter of an hour
-    docs/tools/mutate.py --bench --binary FILE   run a program that was built before
+    docs/tools/mutate.py --bench --binary FILE   run a program that was built before; --commit names its
+                                                 commit if it does not say one (FILE --version)
     docs/tools/mutate.py --bench --again WORD    run what is recorded of these changes again
+    docs/tools/mutate.py --bench --fresh 10      run the commands without a change with ten fresh seeds
+                                                 (any program will do for --binary)
     docs/tools/mutate.py --check                 exit 1 if a change no longer applies, or a record has no claim
     docs/tools/mutate.py --unproven              the claims that hold and were never seen to fail
 
@@ -19,6 +22,7 @@
 | mutations.py | where is a change made, and how are all of them in one copy of the tree? |
 | mutate_study.py | which claims of the simulator's experiments fail with a change? |
 | mutate_bench.py | which claims of `coscan bench`, which are measured on the engine? |
+| mutate_fresh.py | which of these hold with fresh seeds? |
 | engine_claims.py | which of these claims are seen to fail? |
 
 The copies and their target folders are in $COSCAN_MUTANTS, by default ~/.cache/coscan/mutants. The
@@ -30,6 +34,7 @@ import argparse
 import sys
 
 import mutate_bench
+import mutate_fresh
 import mutate_study
 import mutations
 import pages
@@ -46,7 +51,7 @@ def main(arguments):
             print(f"{name}: {claim}")
         return 0
     if options.bench:
-        mutate_bench.main(options)
+        mutate_bench.main(options, mutate_fresh.run)
     else:
         mutate_study.main(options.words, options.only)
     return pages.main([])
@@ -60,11 +65,16 @@ def parse(arguments):
     parser.add_argument("--unproven", action="store_true")
     parser.add_argument("--bench", action="store_true")
     of_bench = [parser.add_argument(f"--{name}", action="store_true") for name in ("short", "list", "build-only", "again")]
-    of_bench += [parser.add_argument("--binary", metavar="FILE"), parser.add_argument("--target", metavar="FOLDER")]
+    of_bench += [parser.add_argument("--binary", metavar="FILE"), parser.add_argument("--target", metavar="FOLDER"),
+                 parser.add_argument("--commit", metavar="COMMIT"), parser.add_argument("--fresh", metavar="SEEDS", type=int)]
     options = parser.parse_args(arguments)
     given = [one.option_strings[0] for one in of_bench if getattr(options, one.dest)]
     if given and not options.bench:
         parser.error(f"{', '.join(given)}: only with --bench")
+    if options.fresh and options.again:
+        parser.error("--again: not with --fresh; take what is to run again out of the record")
+    if options.commit and not options.binary:
+        parser.error("--commit: only with --binary; a program that is built here says its own")
     if options.bench and options.only != "*":
         parser.error("--only: not with --bench")
     return options

@@ -5,8 +5,11 @@ is built once with all of them; a run has one. Each command of a change runs wit
 for all changes, and with it. lab/bench/mutations/seen.json is written after each run, and has for
 each command its claims, and for each change the claims of its pattern that held and then failed.
 What is there does not run again, so that a session can stop and another go on. Changes come in the
-order of the seconds that a run of their commands takes.
-Not here: how a change is made (mutations.py), how claims are counted (engine_claims.py).
+order of the seconds that a run of their commands takes. A record has the commit of the program that
+ran, which the program says or --commit, and a hash of its file: the tree may be another by then.
+Claims that the list names as not holding are measured too, and need no change.
+Not here: how a change is made (mutations.py), how claims are counted (engine_claims.py), fresh
+seeds (mutate_fresh.py).
 
 A change is not made where no claim of its pattern holds without it. --again runs the command once
 more, unless another change was judged by it: then name both. A claim that vanishes has not failed.
@@ -14,6 +17,7 @@ Bounds: LIMIT_FACTOR times the estimated time of a run, and at least LIMIT_S.
 """
 
 import datetime
+import hashlib
 import json
 import os
 import re
@@ -27,11 +31,13 @@ from pathlib import Path
 import engine_claims
 import mutations
 import pages
-from engine_claims import CHANGES, SEEN, commands, read_seen
+from engine_claims import CHANGES, FAILS, SEEN, commands, fits, read_seen
 from mutations import title
 
 # Keys of a change; it must have all.
 KEYS = {"file", "says", "from", "to", "claims", "command", "seconds"}
+# Keys of claims that do not hold.
+FAILS_KEYS = {"claims", "why", "command", "seconds"}
 BUILD = ["cargo", "build", "--release", "--quiet", "--offline", "-p", "coscan-cli", "--bin", "coscan"]
 # A run that takes this many times as long as it should, and at least LIMIT_S, is ended: data may
 # have to be made first, and a change may make queries wait for ever.
@@ -48,39 +54,52 @@ MISFITS = re.compile(r"^error\[E046[03]\]", re.MULTILINE)
 PROMISE = re.compile(r"^(kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
 
 
-def main(options):
-    """Builds what --binary does not name, and runs what is chosen and not recorded."""
+def main(options, fresh):
+    """Builds what --binary does not name, and runs what is chosen and not recorded. `fresh` runs it with fresh seeds."""
     root = mutations.ROOT
-    changes = read_changes(root)
+    changes, fails = read_changes(root), read_fails(root)
     if wrong := list(mutations.misplaced(changes, root, CHANGES)):
         raise SystemExit("\n".join(wrong))
-    seen = prune(read_seen(root), changes)
+    seen = prune(read_seen(root), [*changes, *fails])
     chosen = sorted(choose(changes, options.words, options.short), key=lambda one: one[1]["seconds"])
+    failing = [fail for _, fail in choose(fails, options.words, options.short)]
     if options.list:
-        for _, change in chosen:
-            print(f"{change['seconds']:5} s  {state(change, seen):12} {title(change)}")
+        for one in [*(change for _, change in chosen), *failing]:
+            print(f"{one['seconds']:5} s  {state(one, seen):14} {name(one)}")
         return
     program = Path(options.binary).absolute() if options.binary else built(mutations.FOLDER / "bench", changes, options.target)
-    if mutations.list_name(changes).encode() not in program.read_bytes():
+    if not options.fresh and mutations.list_name(changes).encode() not in program.read_bytes():
         raise SystemExit(f"{program} has not the changes of {CHANGES} as they are now: build it with --bench --build-only")
-    print(f"{program} has the {len(changes)} changes of {CHANGES}", flush=True)
+    print(f"{program} runs without a change" if options.fresh else f"{program} has the {len(changes)} changes of {CHANGES}", flush=True)
     if not options.build_only:
-        forget(seen, chosen, options.again)
+        runs = Runs(program, changes, stamp(program, options.commit), [*changes, *fails])
+        listed = [*(change for _, change in chosen), *failing]
+        if options.fresh:
+            fresh(root, runs, seen, listed, options.fresh)
+            return
+        forget(seen, listed, options.again)
         for number, change in chosen:
-            make(root, Runs(program, changes), seen, number, change)
+            make(root, runs, seen, number, change)
+        for fail in failing:
+            see(root, runs, seen, fail)
 
 
-def choose(changes, words, short):
-    """(number, change) of the changes with one of these words, or all; `short`: only short ones."""
-    for number, change in enumerate(changes, 1):
-        if (not words or any(word in title(change) for word in words)) and (not short or change["seconds"] <= SHORT_S):
-            yield number, change
+def name(one):
+    """A change's title; of claims that do not hold their pattern."""
+    return title(one) if "file" in one else one["claims"]
+
+
+def choose(listed, words, short):
+    """(number, one) of the changes, or claims, with one of these words, or all; `short`: only short ones."""
+    for number, one in enumerate(listed, 1):
+        if (not words or any(word in name(one) for word in words)) and (not short or one["seconds"] <= SHORT_S):
+            yield number, one
 
 
 def wrong(root):
-    """A line for each change that does not apply, and each record without its change or command."""
-    changes = read_changes(root)
-    return [*mutations.misplaced(changes, root, CHANGES), *orphans(read_seen(root), changes)]
+    """A line for each change that does not apply, each record without its change or command, and each claim that does hold."""
+    changes, fails, seen = read_changes(root), read_fails(root), read_seen(root)
+    return [*mutations.misplaced(changes, root, CHANGES), *orphans(seen, [*changes, *fails]), *held_after_all(seen, fails)]
 
 
 def unproven(root):
@@ -95,52 +114,75 @@ def unproven(root):
 
 def read_changes(root):
     changes = mutations.read_changes(root, CHANGES, KEYS, KEYS)
-    for change in changes:
-        if strange := [command for command in commands(change) if engine_claims.about(command).split()[:2] != ["coscan", "bench"]]:
-            raise SystemExit(f"{CHANGES}: {title(change)} has commands that do not begin with `coscan bench`: {strange}")
+    check_commands(changes)
     return changes
+
+
+def read_fails(root):
+    """The claims that do not hold."""
+    fails = engine_claims.read_lists(root).get(FAILS, [])
+    if odd := [fail for fail in fails if set(fail) != FAILS_KEYS]:
+        raise SystemExit(f"{CHANGES}: the keys of {FAILS} are {sorted(FAILS_KEYS)}, not {sorted(odd[0])}")
+    check_commands(fails)
+    return fails
+
+
+def check_commands(listed):
+    for one in listed:
+        if strange := [command for command in commands(one) if engine_claims.about(command).split()[:2] != ["coscan", "bench"]]:
+            raise SystemExit(f"{CHANGES}: {name(one)} has commands that do not begin with `coscan bench`: {strange}")
 
 
 def write_seen(root, seen):
     (root / SEEN).write_text(pages.pretty(seen), encoding="utf-8")
 
 
-def orphans(seen, changes):
+def orphans(seen, listed):
     """A line for each record without its command or its change."""
     for command, record in seen.items():
-        titles = {title(change) for change in changes if command in commands(change)}
+        titles = {name(one) for one in listed if command in commands(one)}
         if not titles:
             yield f"MUTATE-3: {CHANGES} has no command {command!r}"
         yield from (f"MUTATE-3: no change of {CHANGES} is {changed!r} and has the command {command!r}" for changed in record["with"] if changed not in titles)
 
 
-def prune(seen, changes):
+def held_after_all(seen, fails):
+    """A line for each claim that is listed as not holding, and holds."""
+    for fail in fails:
+        for claim in [claim for command in commands(fail) for claim in seen.get(command, {"claims": []})["claims"]]:
+            if claim["holds"] and fits(fail, claim):
+                yield f"MUTATE-4: {claim['text']!r} holds: take it out of {FAILS} of {CHANGES}, and find a change"
+
+
+def prune(seen, listed):
     """The records of commands and changes that are in the list, in its order."""
     kept = {}
-    for change in changes:
-        for command in commands(change):
+    for one in listed:
+        for command in commands(one):
             if command in seen:
                 record = kept.setdefault(command, {**seen[command], "with": {}})
-                if title(change) in seen[command]["with"]:
-                    record["with"][title(change)] = seen[command]["with"][title(change)]
+                if name(one) in seen[command]["with"]:
+                    record["with"][name(one)] = seen[command]["with"][name(one)]
     return kept
 
 
 def forget(seen, chosen, again):
-    """Drops the records of the chosen changes if they are to run again."""
-    for command in {command for _, change in chosen for command in commands(change)} if again else ():
+    """Drops the records of the chosen changes, or claims, if they are to run again."""
+    for command in {command for one in chosen for command in commands(one)} if again else ():
         record = seen.get(command, {"with": {}})
-        for changed in [title(change) for _, change in chosen]:
+        for changed in map(name, chosen):
             record["with"].pop(changed, None)
         if not record["with"]:  # No other change was judged by what the command said.
             seen.pop(command, None)
 
 
 def state(change, seen):
-    """How far a change is: open, without a claim that holds, or how many claims failed."""
+    """How far a change is: open, without a claim that holds, or how many claims failed. Of claims: whether they hold."""
     records = [seen.get(command) for command in commands(change)]
     if not all(records):
         return "open"
+    if "why" in change:
+        return "HOLDS" if list(held_after_all(seen, [change])) else "does not hold"
     made = [record["with"].get(title(change)) for record in records]
     if any(one is None and held(record, change) for record, one in zip(records, made, strict=True)):
         return "open"
@@ -183,11 +225,24 @@ def seed(source, target):
             shutil.copy2(path, copy)  # With its time, by which cargo knows what is fresh.
 
 
-class Runs:
-    """Runs commands with the program of all changes."""
+def stamp(program, given=None):
+    """What records say of a program: its commit, which it says or is given, and a hash of its file."""
+    said = mutations.said_commit(program)
+    if given:
+        given = subprocess.check_output(["git", "rev-parse", "--short=7", f"{given}^{{commit}}"], cwd=mutations.ROOT, text=True).strip()
+    if not (said or given):
+        raise SystemExit(f"{program} does not say its commit: name the one that it was built from with --commit")
+    if said and given and said != given:
+        raise SystemExit(f"{program} is of commit {said}, not of {given}")
+    with program.open("rb") as file:
+        return {"commit": said or given, "program": hashlib.file_digest(file, "sha256").hexdigest()[:12]}
 
-    def __init__(self, program, changes):
-        self.program, self.changes = program, changes
+
+class Runs:
+    """Runs commands with the program of all changes. `stamp` is what records say of it, `listed` what is kept."""
+
+    def __init__(self, program, changes, stamp, listed):
+        self.program, self.changes, self.stamp, self.listed = program, changes, stamp, listed
 
     def run(self, command, number, seconds):
         """The claims of a command with a change; a text if it ended otherwise."""
@@ -215,13 +270,8 @@ def make(root, runs, seen, number, change):
     """Makes a change, and records what each of its commands says that is not recorded."""
     print(f"{title(change)}, about {change['seconds']} s", flush=True)
     for command in commands(change):
-        if command not in seen:
-            record = timed(runs, command, 0, change["seconds"])
-            if "ended" in record:
-                print(f"  {command}\n    without the change: {record['ended']}", flush=True)
-                continue
-            seen[command] = {**record, "with": {}}
-            write_seen(root, prune(seen, runs.changes))
+        if not measured(root, runs, seen, command, change["seconds"]):
+            continue
         wanted = held(seen[command], change)
         if not wanted:
             print(f"  {command}\n    no claim holds without the change that fits {change['claims']!r}", flush=True)
@@ -231,8 +281,30 @@ def make(root, runs, seen, number, change):
             if "claims" in record:
                 record["claims"] = failed(wanted, record["claims"])
             seen[command]["with"][title(change)] = record
-            write_seen(root, prune(seen, runs.changes))
+            write_seen(root, prune(seen, runs.listed))
         say(command, wanted, seen[command]["with"][title(change)])
+
+
+def see(root, runs, seen, fail):
+    """Records what the commands of claims that do not hold say, and prints it."""
+    print(f"{fail['why']}, about {fail['seconds']} s", flush=True)
+    for command in commands(fail):
+        if measured(root, runs, seen, command, fail["seconds"]):
+            print(f"  {command}", flush=True)
+            for claim in (claim for claim in seen[command]["claims"] if fits(fail, claim)):
+                print(f"    {claim['text']}\n      {claim['evidence']}: {'HOLDS' if claim['holds'] else 'does not hold'}", flush=True)
+
+
+def measured(root, runs, seen, command, seconds):
+    """Whether it is recorded what a command says without a change; if not, it runs now."""
+    if command not in seen:
+        record = timed(runs, command, 0, seconds)
+        if "ended" in record:
+            print(f"  {command}\n    without a change: {record['ended']}", flush=True)
+            return False
+        seen[command] = {**record, "with": {}}
+        write_seen(root, prune(seen, runs.listed))
+    return True
 
 
 def timed(runs, command, number, seconds):
@@ -240,14 +312,13 @@ def timed(runs, command, number, seconds):
     begun = time.monotonic()
     claims = runs.run(command, number, seconds)
     took = round(time.monotonic() - begun)
-    commit = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], text=True, cwd=mutations.ROOT).strip()
-    record = {"commit": commit, "date": datetime.date.today().isoformat(), "seconds": took}
+    record = {**runs.stamp, "date": datetime.date.today().isoformat(), "seconds": took}
     return {**record, "ended": claims} if isinstance(claims, str) else {**record, "claims": claims}
 
 
 def held(record, change):
     """The claims of a command that hold without a change and must fail with this one."""
-    return [claim for claim in record["claims"] if claim["holds"] and re.search(change["claims"], claim["text"])]
+    return [claim for claim in record["claims"] if claim["holds"] and fits(change, claim)]
 
 
 def failed(wanted, claims):

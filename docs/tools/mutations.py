@@ -9,6 +9,7 @@ A list is a file of changes (lab/study/mutations/changes.toml, lab/bench/mutatio
 change's number is its place in the list, from 1. A program that was built from another list refuses
 the number, because it would make another change or none.
 An expression must be evaluated at run time: not a constant's value, a pattern or a type.
+The program of a copy says with --version of which commit the tree was.
 MUTATE-1: a change applies at exactly one place, and changes that overlap replace the same
 expression.
 """
@@ -48,6 +49,12 @@ pub fn is_mutant(number: u32) -> bool {
     *NUMBER.get_or_init(chosen) == number
 }
 """
+# What makes the program of a copy say its commit.
+VERSION_FILE, VERSION = "crates/cli/src/main.rs", "#[command(version, "
+VERSION_CODE = '#[command(version, long_version = concat!(env!("CARGO_PKG_VERSION"), "\\ncommit COMMIT"), '
+SAYS_COMMIT = re.compile(r"^commit (\S+)$", re.MULTILINE)
+# The files that a program is made from; a difference from the commit is said.
+SOURCES = ("*.rs", "*.toml", "Cargo.lock")
 
 
 def title(change):
@@ -112,19 +119,41 @@ def switched(name, code, changes):
     return code + (SWITCH_CODE.replace("LIST", list_name(changes)) if name == f"{CORE}src/lib.rs" else "")
 
 
+def tree_commit():
+    """The commit of the tree; `-dirty` is added if sources differ from it."""
+    git = lambda *words: subprocess.check_output(["git", *words], cwd=ROOT, text=True).strip()
+    return git("rev-parse", "--short=7", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", *SOURCES) else "")
+
+
+def versioned(code, commit):
+    """The code of `VERSION_FILE` with which the program says its commit."""
+    if code.count(VERSION) != 1:
+        raise SystemExit(f"{VERSION_FILE} has not {VERSION!r} once: mend VERSION in docs/tools/mutations.py")
+    return code.replace(VERSION, VERSION_CODE.replace("COMMIT", commit))
+
+
+def said_commit(program):
+    """The commit that a program says it is of; None if it says none."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    found = SAYS_COMMIT.search(said.stdout)
+    return found and found.group(1)
+
+
 def copy_tree(to, changes):
     """Makes `to` a copy of the tree that has all changes."""
     outside = sorted({change["file"] for change in changes if not change["file"].startswith(tuple(SWITCH))})
     if outside:
         raise SystemExit(f"no crate of SWITCH in docs/tools/mutations.py has {', '.join(outside)}")
     listed = subprocess.check_output(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, text=True).splitlines()
-    wanted = {name for name in listed if (ROOT / name).is_file()}
+    wanted, commit = {name for name in listed if (ROOT / name).is_file()}, tree_commit()
     for name in {str(path.relative_to(to)) for path in to.rglob("*") if path.is_file()} - wanted:
         (to / name).unlink()
     for name in wanted:
         content, copy = (ROOT / name).read_bytes(), to / name
         if name.endswith(".rs") and name.startswith(tuple(SWITCH)):
             content = switched(name, content.decode(), changes).encode()
+        if name == VERSION_FILE:
+            content = versioned(content.decode(), commit).encode()
         # A file that is alike keeps its time, so that cargo does not build it again.
         if not copy.exists() or copy.read_bytes() != content:
             copy.parent.mkdir(parents=True, exist_ok=True)

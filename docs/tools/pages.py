@@ -317,12 +317,19 @@ def change_lines(result):
 
 
 def engine_lines(engine):
-    """The claims of `coscan bench` that hold, each with the change with which it failed, and the commands."""
+    """The claims of `coscan bench`, each with the change with which it failed, those that do not hold, and the commands."""
     lines = []
     for about in dict.fromkeys(engine_claims.about(claim["command"]) for claim in engine):
         claims = [claim for claim in engine if engine_claims.about(claim["command"]) == about]
         commands = dict.fromkeys(claim["command"] for claim in claims)
-        lines += [*change_lines({"question": f"`{about}`", "report": {"claims": claims}}), "", "```sh", *commands, "```", ""]
+        lines += [*change_lines({"question": f"`{about}`", "report": {"claims": claims}}), ""]
+        if failed := [claim for claim in claims if verdict(claim) == "fails"]:
+            lines += ["Does not hold:", ""]
+            for claim in failed:
+                why = f" ({claim['why']})" if "why" in claim else ""
+                lines += fill(f"- {claim['text']}: {claim['evidence']}{fresh(claim)}{why}", "  ")
+            lines.append("")
+        lines += ["```sh", *commands, "```", ""]
     return lines[:-1] or ["None of these changes has been made yet."]
 
 

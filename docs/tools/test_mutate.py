@@ -12,7 +12,8 @@ class Options(unittest.TestCase):
         self.assertEqual(mutate.main(["--check"]), 0)
 
     def test_an_option_of_the_engine_needs_bench(self):
-        for wrong in (["--short"], ["--binary", "coscan"], ["--bench", "--only", "rahm-*"]):
+        for wrong in (["--short"], ["--binary", "coscan"], ["--bench", "--only", "rahm-*"],
+                      ["--fresh", "10"], ["--bench", "--fresh", "10", "--again"], ["--bench", "--commit", "HEAD"], ["--binary", "coscan", "--commit", "HEAD"]):
             with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
                 mutate.parse(wrong)
         options = mutate.parse(["--bench", "--build-only", "reserve"])

@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
@@ -27,7 +28,8 @@ class Machine:
     """Runs that say what they are told to, and the runs that were asked for."""
 
     def __init__(self, changes, said):
-        self.changes, self.said, self.asked = changes, said, []
+        self.changes, self.said, self.asked, self.stamp = changes, said, [], {"commit": "1234567", "program": "89"}
+        self.listed = changes
 
     def run(self, command, number, _):
         self.asked.append((command, number))
@@ -56,13 +58,15 @@ class Making(unittest.TestCase):
         self.assertEqual(seen[a]["with"]["x.rs: 2 for 1"]["claims"], [{"text": "one", "evidence": "7"}], "two is not of its pattern")
         self.assertEqual(seen[a]["with"]["x.rs: 3 for 1"]["ended"], "panicked")
         self.assertEqual(seen[b]["with"]["x.rs: 4"]["claims"], [], "a claim that vanishes has not failed")
+        stamped = [seen[b], seen[b]["with"]["x.rs: 4"]]
+        self.assertEqual([(one["commit"], one["program"]) for one in stamped], 2 * [("1234567", "89")], "the program's, not the tree's")
         self.assertEqual(self.make(changes, {}, seen)[0], [])
         states = [mutate_bench.state(one, seen) for one in changes]
         self.assertEqual(states, ["1 failed", "0 failed", "0 failed"])
-        mutate_bench.forget(seen, [(2, changes[1])], again=True)
+        mutate_bench.forget(seen, [changes[1]], again=True)
         self.assertEqual(mutate_bench.state(changes[1], seen), "open")
         self.assertEqual(self.make(changes, said, seen)[0], [(a, 2)])
-        mutate_bench.forget(seen, list(enumerate(changes, 1)), again=True)
+        mutate_bench.forget(seen, changes, again=True)
         self.assertEqual(seen, {})
 
     def test_a_change_is_not_made_where_nothing_of_its_pattern_holds(self):
@@ -72,6 +76,25 @@ class Making(unittest.TestCase):
         self.assertEqual(mutate_bench.state(change(), seen), "none holds")
         asked, seen = self.make([change()], {(command, 0): "exit 1"}, {})
         self.assertEqual((asked, seen), ([(command, 0)], {}), "a run that failed without a change is not recorded")
+
+    def test_claims_that_do_not_hold_run_once_and_need_no_change(self):
+        command = "coscan bench a --x 1"
+        fail = {"claims": "^one", "why": "too slow", "command": command, "seconds": 9}
+        machine = Machine([fail], {(command, 0): [claim("one", False, "1.9"), claim("two")]})
+        said, seen = io.StringIO(), {}
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(said):
+            (Path(folder) / engine_claims.SEEN).parent.mkdir(parents=True)
+            for _ in range(2):
+                mutate_bench.see(Path(folder), machine, seen, fail)
+        self.assertEqual(machine.asked, [(command, 0)])
+        self.assertIn("one\n      1.9: does not hold", said.getvalue())
+        self.assertEqual(mutate_bench.state(fail, seen), "does not hold")
+        self.assertEqual([list(mutate_bench.prune(seen, [fail])), list(mutate_bench.orphans(seen, [fail]))], [[command], []])
+        self.assertEqual(list(mutate_bench.held_after_all(seen, [fail])), [])
+        seen[command]["claims"][0]["holds"] = True
+        self.assertEqual(mutate_bench.state(fail, seen), "HOLDS")
+        self.assertIn("MUTATE-4: 'one' holds", next(mutate_bench.held_after_all(seen, [fail])))
+        self.assertEqual(mutate_bench.state(fail, {}), "open")
 
     def test_records_of_another_list_go(self):
         record = {"claims": [], "with": {"x.rs: 2 for 1": {"claims": []}, "gone": {"claims": []}}}
@@ -95,10 +118,25 @@ class Running(unittest.TestCase):
             program.write_text("#!/bin/sh\nfor last; do :; done\n[ $# = 6 ] || exit 3\n"
                                'printf \'{"claims": [{"text": "%s", "holds": true, "evidence": "e", "paper": "2"}]}\' "$COSCAN_MUTANT" > "$last"\n')
             os.chmod(program, 0o755)
-            runs = mutate_bench.Runs(program, [change()])
+            runs = mutate_bench.Runs(program, [change()], {}, [])
             name = mutations.list_name([change()])
             self.assertEqual(runs.run("coscan bench a --x 1", 1, 9), [claim(f"{name}:1")])
             self.assertEqual(runs.run("coscan bench a", 1, 9), "exit 3")
+
+    def test_a_program_says_its_commit_or_is_given_one(self):
+        head = subprocess.check_output(["git", "rev-parse", "--short=7", "HEAD"], cwd=mutations.ROOT, text=True).strip()
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "coscan"
+            says = lambda text: (program.write_text(f"#!/bin/sh\nprintf '{text}'\n"), os.chmod(program, 0o755))
+            says("coscan-cli 0.1.0\\n")
+            with self.assertRaisesRegex(SystemExit, "does not say its commit"):
+                mutate_bench.stamp(program)
+            self.assertEqual(mutate_bench.stamp(program, "HEAD")["commit"], head)
+            says("coscan-cli 0.1.0\\ncommit abcdef0-dirty\\n")
+            stamp = mutate_bench.stamp(program)
+            self.assertEqual((stamp["commit"], len(stamp["program"])), ("abcdef0-dirty", 12))
+            with self.assertRaisesRegex(SystemExit, "is of commit abcdef0-dirty"):
+                mutate_bench.stamp(program, "HEAD")
 
     def test_promises_are_read_from_the_output(self):
         said = ("any order  full\n\nkept: smooth is within 1.2 times the best path from 1 % on (1.07 times full at 1 %)\n"
@@ -140,6 +178,16 @@ class Judging(unittest.TestCase):
         self.assertEqual((judged["one"]["command"], judged["one"]["evidence"]), (small, "1"))
         self.assertEqual(judged["one"]["mutation"], {"changed": "x.rs: 2 for 1", "seen": "one then"}, "the change with the fewest failures")
         self.assertEqual([pages.verdict(judged[text]) for text in ("one", "two", "five")], ["holds", "holds", "unproven"])
+
+    def test_a_claim_that_is_listed_as_not_holding_counts_as_that(self):
+        fails = [{"claims": "four", "why": "too slow", "command": "coscan bench a", "seconds": 9}]
+        seen = {"coscan bench a": {"claims": [claim("four", False, "1.9"), claim("six", False)], "with": {}}}
+        [four] = engine_claims.judged([change()], seen, fails)
+        self.assertEqual((four["text"], four["why"], pages.verdict(four)), ("four", "too slow", "fails"))
+        self.assertIn("- four: 1.9 (too slow)", pages.engine_lines([four]))
+        seen["coscan bench a"]["claims"][0]["holds"] = True
+        [four] = engine_claims.judged([change()], seen, fails)
+        self.assertEqual((pages.verdict(four), "why" in four), ("unproven", False))
 
 
 if __name__ == "__main__":

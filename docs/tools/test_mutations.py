@@ -49,11 +49,15 @@ class Changes(unittest.TestCase):
             self.assertFalse((copy / "crates/gone.rs").exists())
             manifest = copy / "Cargo.toml"
             self.assertEqual(manifest.read_bytes(), (mutations.ROOT / "Cargo.toml").read_bytes())
+            says = (copy / mutations.VERSION_FILE).read_text(encoding="utf-8")
+            self.assertIn(f'"\\ncommit {mutations.tree_commit()}"), ', says, "its program says the commit")
             before = manifest.stat().st_mtime_ns
             mutations.copy_tree(copy, [])
             self.assertEqual(manifest.stat().st_mtime_ns, before, "a file that is alike is not written")
             with self.assertRaisesRegex(SystemExit, "no crate of SWITCH"):
                 mutations.copy_tree(copy, [change()])
+            with self.assertRaisesRegex(SystemExit, "mend VERSION"):
+                mutations.versioned("fn main() {}", "1234567")
 
 
 if __name__ == "__main__":

@@ -123,8 +123,8 @@ fn whole_run(results: &ParallelResults) -> Option<Claim> {
     Some(Claim::new(text, holds, evidence))
 }
 
-/// Whether the load is one that a fixed degree cannot serve. Fails with *experiments.rs: all phases
-/// have one client*.
+/// Whether the load is one that a fixed degree cannot serve. Does not hold on the engine, where a
+/// degree of four loses nowhere.
 fn every_fixed_loses(results: &ParallelResults) -> Option<Claim> {
     let phases: [fn(&Point) -> Option<f64>; 2] = [|point| point.many_s, |point| point.one_s];
     let fixed: Vec<&Point> = fixed_under_changes(results).collect();

@@ -27,12 +27,21 @@ pub(crate) const ALIKE: &str = "alike";
 pub(crate) const WITHOUT: &str = "without the one that needs it";
 pub(crate) const LAST_SLOW: &str = "the last a tenth as fast";
 
-/// All points, in the order of the file's header.
+/// The points of the wanted experiments, in the order of the file's header.
 pub(crate) async fn run(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
-    let mut points = scan(ground).await?;
-    points.extend(mix(ground).await?);
-    points.extend(changing(ground).await?);
-    points.extend(slow(ground).await?);
+    let (options, mut points) = (ground.options, Vec::new());
+    if options.wants(SCAN) {
+        points.extend(scan(ground).await?);
+    }
+    if options.wants(MIX) {
+        points.extend(mix(ground).await?);
+    }
+    if options.wants(CHANGING) {
+        points.extend(changing(ground).await?);
+    }
+    if options.wants(SLOW) {
+        points.extend(slow(ground).await?);
+    }
     Ok(points)
 }
 

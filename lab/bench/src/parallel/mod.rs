@@ -39,13 +39,18 @@ use crate::demo;
 use crate::error::Result;
 use crate::progress::OnProgress;
 use crate::smooth::results::Machine;
-use results::ParallelResults;
+use results::{CHANGING, MIX, ParallelResults, SCAN, SLOW};
 
 pub use data::ensure;
+
+/// What can be measured, in the order of a run.
+pub const EXPERIMENTS: [&str; 4] = [SCAN, MIX, CHANGING, SLOW];
 
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct ParallelOptions {
+    /// Some of [`EXPERIMENTS`].
+    pub experiments: Vec<String>,
     /// TPC-H's lineitem in one file, which plain DataFusion reads.
     pub source: PathBuf,
     /// The same rows in the parts of each folder ([`ensure`]); one device per folder.
@@ -84,6 +89,7 @@ impl ParallelOptions {
     #[must_use]
     pub fn new(source: PathBuf, folders: Vec<PathBuf>, scale: f64) -> Self {
         Self {
+            experiments: EXPERIMENTS.map(str::to_owned).to_vec(),
             source,
             folders,
             scale,
@@ -100,6 +106,10 @@ impl ParallelOptions {
             repeats: 3,
             verify: true,
         }
+    }
+
+    fn wants(&self, experiment: &str) -> bool {
+        self.experiments.iter().any(|wanted| wanted == experiment)
     }
 }
 
@@ -146,7 +156,7 @@ mod tests {
     use std::ops::ControlFlow;
     use std::sync::Arc;
 
-    use super::results::{CHANGING, MIX, Point, SCAN, SLOW};
+    use super::results::Point;
     use super::*;
     use crate::tpch::{self, Generate, Table};
 
@@ -229,5 +239,13 @@ mod tests {
         assert_eq!(results.claims.len(), 9, "{:?}", results.claims);
         let text = table::render(&results);
         assert!(text.contains("4 devices at 1.00 MB/s"), "{text}");
+
+        let scan_alone = ParallelOptions {
+            experiments: vec![SCAN.to_owned()],
+            ..options
+        };
+        let results = run(&scan_alone, Arc::new(|_| ())).await.unwrap();
+        assert!(results.points.iter().all(|point| point.experiment == SCAN));
+        assert_eq!((results.points.len(), results.claims.len()), (2, 2));
     }
 }

@@ -63,7 +63,8 @@ pub struct QpipeOptions {
     pub wisconsin: Vec<(String, PathBuf)>,
     /// TPC-H's scale factor.
     pub scale: f64,
-    /// The seed of queries, their parameters, think times and arrivals.
+    /// The seed of queries, their parameters, think times and arrivals, and of the Wisconsin
+    /// benchmark's tables.
     pub seed: u64,
     /// `nsm` or `dsm`.
     pub model: String,
@@ -257,7 +258,7 @@ mod tests {
             (table.name().to_owned(), path)
         };
         options.tpch = tpch_tables().map(file).collect();
-        for table in wisconsin::tables(options.scale) {
+        for table in wisconsin::tables(options.scale, options.seed) {
             let path = table.ensure(root, |_| ()).await.unwrap();
             options.wisconsin.push((table.name.to_owned(), path));
         }

@@ -138,7 +138,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn clients_that_ask_the_same_read_their_tables_once_each() {
         let root = tempfile::tempdir().unwrap();
-        let [big1, _, _] = wisconsin::tables(0.01);
+        let [big1, _, _] = wisconsin::tables(0.01, 1);
         let path = big1.ensure(root.path(), |_| ()).await.unwrap();
         let tables = [TableFile::new(big1.name, &path)];
         let config = ArenaConfig {

@@ -19,7 +19,7 @@ pub struct QpipeResults {
     pub scale: f64,
     /// Rows of the Wisconsin benchmark's two large tables; 0 if they were not read.
     pub wisconsin_rows: u32,
-    /// The seed of queries, think times and arrivals.
+    /// The seed of queries, think times, arrivals and the Wisconsin benchmark's tables.
     pub seed: u64,
     /// Storage model: `nsm` or `dsm`.
     pub model: String,

@@ -3,7 +3,7 @@
 //! TPC-H's lineitem as it was generated: pages of 20,000 rows over all columns, each decoded for a
 //! row or two. Queries for few rows that lie at random (by part) and for rows that lie together
 //! (by order), by both index scans (`paths.rs`), a full scan and a smooth scan. The queries need
-//! every column.
+//! every column. Where their ranges begin is drawn from a seed.
 //! Source: ours.
 
 use std::path::Path;
@@ -16,13 +16,15 @@ use super::paths::{self, INDEX, INDEX_PLAIN, Rivals};
 use super::tpch::{TpchOptions, about, make, same_rows};
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
+use crate::random::Random;
 use crate::tpch::Table;
 
-/// A condition on the rows.
+/// A condition on the rows: a range of numbers of parts or orders.
+#[derive(Clone, Copy)]
 struct Condition {
     name: &'static str,
-    sql: &'static str,
-    /// Whether the rows lie together.
+    numbers: u64,
+    /// Whether the rows lie together: those of orders.
     together: bool,
 }
 
@@ -31,26 +33,33 @@ struct Condition {
 const CONDITIONS: [Condition; 4] = [
     Condition {
         name: "1,600 rows at random",
-        sql: "l_partkey <= 52",
+        numbers: 52,
         together: false,
     },
     Condition {
         name: "15,000 rows at random",
-        sql: "l_partkey <= 500",
+        numbers: 500,
         together: false,
     },
     Condition {
         name: "1,600 rows together",
-        sql: "l_orderkey <= 1600",
+        numbers: 1600,
         together: true,
     },
     Condition {
         name: "5,000 rows together",
-        sql: "l_orderkey <= 5000",
+        numbers: 5000,
         together: true,
     },
 ];
-const INDEXED: [&str; 2] = ["l_partkey", "l_orderkey"];
+const PART: &str = "l_partkey";
+const ORDER: &str = "l_orderkey";
+const INDEXED: [&str; 2] = [PART, ORDER];
+/// Numbers of parts and of orders at scale factor 1.
+const PARTS: f64 = 2e5;
+const ORDERS: f64 = 6e6;
+/// Of so many numbers the first eight are orders. A range of orders begins with them.
+const ORDERS_STEP: u64 = 32;
 const WAYS: [&str; 4] = ["full", INDEX_PLAIN, INDEX, "smooth"];
 
 /// Runs the queries on lineitem below `root`, made if it is missing.
@@ -62,11 +71,43 @@ pub async fn run(options: &TpchOptions, root: &Path, on_progress: OnProgress) ->
     let mut figures = figures(options);
     let steps = CONDITIONS.len() * WAYS.len() * options.repeats;
     on_progress(Progress::begun("queries", steps));
-    bench.warm_up(&cases(options, &CONDITIONS[0])).await?;
-    for condition in &CONDITIONS {
-        measure(options, &bench, condition, &mut figures, &on_progress).await?;
+    let queries = queries(options);
+    bench.warm_up(&cases(options, &queries[0])).await?;
+    for query in &queries {
+        measure(options, &bench, query, &mut figures, &on_progress).await?;
     }
     Ok(figures)
+}
+
+/// A condition with a drawn range.
+struct Query {
+    condition: Condition,
+    sql: String,
+}
+
+fn queries(options: &TpchOptions) -> [Query; CONDITIONS.len()] {
+    let mut random = Random::new(options.seed);
+    CONDITIONS.map(|condition| Query {
+        condition,
+        sql: sums(&condition.drawn(options.scale, &mut random)),
+    })
+}
+
+impl Condition {
+    /// The condition in SQL, with a range that begins anywhere.
+    fn drawn(&self, scale: f64, random: &mut Random) -> String {
+        let (column, all, step) = if self.together {
+            (ORDER, ORDERS, ORDERS_STEP)
+        } else {
+            (PART, PARTS, 1)
+        };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Far below 2^64.
+        let all = (all * scale) as u64;
+        let places = all.saturating_sub(self.numbers) / step + 1;
+        let before = random.below(places) * step;
+        let last = before + self.numbers;
+        format!("{column} > {before} AND {column} <= {last}")
+    }
 }
 
 /// The table, with an index on each column.
@@ -105,10 +146,10 @@ fn figures(options: &TpchOptions) -> Figures {
     Figures::new("rival", about(options), &columns)
 }
 
-fn cases(options: &TpchOptions, condition: &Condition) -> [Case; WAYS.len()] {
+fn cases(options: &TpchOptions, query: &Query) -> [Case; WAYS.len()] {
     WAYS.map(|path| Case {
-        label: label(condition, path),
-        sql: sums(condition.sql),
+        label: label(&query.condition, path),
+        sql: query.sql.clone(),
         settings: paths::settings(path, options.memory_bytes),
         memory_bytes: options.memory_bytes,
         answer: Expected::Kept,
@@ -123,11 +164,11 @@ fn label(condition: &Condition, path: &str) -> String {
 async fn measure(
     options: &TpchOptions,
     bench: &Bench,
-    condition: &Condition,
+    query: &Query,
     figures: &mut Figures,
     on_progress: &OnProgress,
 ) -> Result<()> {
-    let cases = cases(options, condition);
+    let (condition, cases) = (&query.condition, cases(options, query));
     let medians = bench.measure(&cases, on_progress).await?;
     same_rows(&cases, &medians)?;
     let points = cases.iter().zip(&medians);
@@ -228,6 +269,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let options = TpchOptions {
             scale: 0.02,
+            seed: 1,
             memory_bytes: 256 << 20,
             device: DeviceKind::Plain,
             repeats: 1,
@@ -236,9 +278,10 @@ mod tests {
         let quiet: OnProgress = Arc::new(|_| ());
         let bench = ground(&options, root.path(), &quiet).await.unwrap();
         let mut figures = figures(&options);
-        let condition = &CONDITIONS[2];
+        let [_, _, query, _] = queries(&options);
+        let condition = &query.condition;
         assert!(condition.together);
-        measure(&options, &bench, condition, &mut figures, &quiet)
+        measure(&options, &bench, &query, &mut figures, &quiet)
             .await
             .unwrap();
         assert_eq!(figures.points.len(), WAYS.len());
@@ -250,5 +293,21 @@ mod tests {
         let kept = figures.claims.iter();
         let mut kept = kept.filter(|claim| claim.text.contains("a tenth of the pages"));
         assert!(kept.next().is_some_and(|claim| claim.holds), "{figures:?}");
+    }
+
+    #[test]
+    fn a_seed_draws_where_ranges_begin() {
+        let drawn = |seed| CONDITIONS.map(|of| of.drawn(0.1, &mut Random::new(seed)));
+        let [parts, _, orders, _] = drawn(7);
+        let [other_parts, _, other_orders, _] = drawn(8);
+        assert!(parts != other_parts && orders != other_orders);
+        let numbers = |range: &str| {
+            let words = range.split(' ').filter_map(|word| word.parse::<u64>().ok());
+            words.collect::<Vec<_>>()
+        };
+        let of = numbers(&parts);
+        assert!(of[1] == of[0] + 52 && of[1] <= 20_000, "{parts}");
+        let of = numbers(&orders);
+        assert!(of[0].is_multiple_of(32) && of[1] <= 600_000, "{orders}");
     }
 }

@@ -29,6 +29,8 @@ use coscan_quantities as quantities;
 pub struct TpchOptions {
     /// TPC-H's scale factor.
     pub scale: f64,
+    /// The seed of the ranges in `rival.rs`. TPC-H's queries have the specification's values.
+    pub seed: u64,
     /// The engine's memory in bytes.
     pub memory_bytes: u64,
     /// The device to read from: the machine's own, or the same with limited bandwidth and a
@@ -261,6 +263,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let options = TpchOptions {
             scale: 0.01,
+            seed: 1,
             memory_bytes: 128 << 20,
             device: DeviceKind::Plain,
             repeats: 1,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use coscan_bench::parallel::{self, ParallelOptions, table};
+use coscan_bench::parallel::{self, EXPERIMENTS, ParallelOptions, table};
 use coscan_bench::{demo, tpch};
 use coscan_quantities::{self as quantities, Share};
 
@@ -16,6 +16,10 @@ use crate::progress;
 /// Options of `coscan bench parallel`.
 #[derive(Args)]
 pub(crate) struct Options {
+    /// The experiments to run: one scan, point queries beside scans, many clients and one in turn,
+    /// and scans beside a slow device.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values = EXPERIMENTS, value_parser = EXPERIMENTS)]
+    experiments: Vec<String>,
     /// TPC-H's scale factor.
     #[arg(long, value_name = "N", default_value_t = 2.0, value_parser = scale)]
     scale: f64,
@@ -81,6 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         let folders = parallel::ensure(&root, &source, scale, devices).await?;
         let defaults = ParallelOptions::new(source, folders, scale);
         let parallel = ParallelOptions {
+            experiments: options.experiments.clone(),
             seed: options.seed,
             model: options.model.clone(),
             buffer: options.buffer,

@@ -24,7 +24,8 @@ pub(crate) struct Options {
     /// TPC-H's scale factor; the Wisconsin benchmark's tables grow with it.
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
-    /// The seed of queries, their parameters, think times and arrivals.
+    /// The seed of queries, their parameters, think times and arrivals, and of the Wisconsin
+    /// benchmark's tables.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// What one load reads: nsm (all columns of a chunk) or dsm (the columns that scans need).
@@ -117,7 +118,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     }
     let mut results = crate::block_on(async {
         if qpipe.needs_wisconsin() {
-            qpipe.wisconsin = wisconsin_files(&root, options.scale).await?;
+            qpipe.wisconsin = wisconsin_files(&root, options.scale, options.seed).await?;
         }
         Ok(qpipe::run(&qpipe, progress::phases()).await?)
     })?;
@@ -139,9 +140,13 @@ pub(crate) fn tpch_files(root: &Path, scale: f64) -> Result<Vec<(String, PathBuf
     qpipe::tpch_tables().map(file).collect()
 }
 
-async fn wisconsin_files(root: &Path, scale: f64) -> Result<Vec<(String, PathBuf)>, Failure> {
+async fn wisconsin_files(
+    root: &Path,
+    scale: f64,
+    seed: u64,
+) -> Result<Vec<(String, PathBuf)>, Failure> {
     let mut files = Vec::new();
-    for table in wisconsin::tables(scale) {
+    for table in wisconsin::tables(scale, seed) {
         let bar = progress::rows(table.name);
         bar.set_length(table.rows.into());
         let made = table.ensure(root, |rows| bar.set_position(rows)).await;

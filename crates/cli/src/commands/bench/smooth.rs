@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// Rows of a page.
     #[arg(long, value_name = "N", default_value_t = PAGE_ROWS_DEFAULT, value_parser = args::page_rows)]
     page_rows: usize,
-    /// The seed of the table's values.
+    /// The seed of the table's values; of `--experiment rival` the seed of the queries' ranges.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// TPC-H's scale factor, for `--experiment tpch` and `rival`.
@@ -157,6 +157,7 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
 fn tpch_queries(options: &Options) -> Result<(), Failure> {
     let on = TpchOptions {
         scale: options.scale,
+        seed: options.seed,
         memory_bytes: options.memory,
         device: device(options),
         repeats: options.repeats.into(),
