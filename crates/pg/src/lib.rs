@@ -59,6 +59,7 @@ mod once;
 mod operators;
 pub mod output;
 pub mod parameters;
+mod parts;
 mod physical;
 mod planners;
 mod relations;

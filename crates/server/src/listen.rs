@@ -82,6 +82,7 @@ impl Server {
             tls_required: config.tls_required,
             phase: phases,
             aside: Arc::new(aside),
+            known: Arc::default(),
             queries,
             senders: Senders::default(),
             confinement: Confinement::new(config.rights),

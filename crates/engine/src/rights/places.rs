@@ -7,12 +7,13 @@
 //! Not here: the value of `coscan.index_folder` (`settings/`), definitions of shared tables
 //! (`session_names/catalogs.rs`).
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -102,19 +103,32 @@ fn cut_text(text: &str) -> String {
 
 /// The plan with paths in the values of `information_schema.df_settings` shortened: DataFusion
 /// lists the folder for spill files there.
-pub(crate) fn settings_hidden(plan: &LogicalPlan) -> Result<LogicalPlan> {
-    let hidden = plan.clone().transform_up_with_subqueries(|node| {
-        let LogicalPlan::TableScan(scan) = &node else {
-            return Ok(Transformed::no(node));
-        };
-        let is_settings = scan.table_name.schema() == Some(INFORMATION_SCHEMA)
-            && scan.table_name.table() == DF_SETTINGS;
-        if is_settings {
-            return Ok(Transformed::yes(cut_down(scan)?));
-        }
-        Ok(Transformed::no(node))
+pub(crate) fn settings_hidden(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
+    let mut lists_settings = false;
+    plan.apply_with_subqueries(|node| {
+        lists_settings |= matches!(node, LogicalPlan::TableScan(scan) if is_of_settings(scan));
+        Ok(if lists_settings {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
     })?;
-    Ok(hidden.data)
+    if !lists_settings {
+        return Ok(Cow::Borrowed(plan));
+    }
+    let hidden = plan
+        .clone()
+        .transform_up_with_subqueries(|node| match &node {
+            LogicalPlan::TableScan(scan) if is_of_settings(scan) => {
+                Ok(Transformed::yes(cut_down(scan)?))
+            }
+            _ => Ok(Transformed::no(node)),
+        })?;
+    Ok(Cow::Owned(hidden.data))
+}
+
+fn is_of_settings(scan: &TableScan) -> bool {
+    scan.table_name.schema() == Some(INFORMATION_SCHEMA) && scan.table_name.table() == DF_SETTINGS
 }
 
 fn cut_down(scan: &TableScan) -> Result<LogicalPlan> {

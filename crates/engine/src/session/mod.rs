@@ -11,6 +11,7 @@
 //! | `rust.rs` | how does a program prepare and run statements? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
 //! | `start.rs` | how does a plan start? |
+//! | `task_context.rs` | what do the tasks of a plan find in their context? |
 //! | `ext.rs` | how does an embedder's DataFusion session get cooperative scans? |
 //!
 //! Not here: which settings a session may change (`settings/`).
@@ -25,6 +26,7 @@ mod prepared;
 mod rust;
 mod start;
 mod system_tables;
+mod task_context;
 
 use std::sync::Arc;
 

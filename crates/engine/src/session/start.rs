@@ -23,6 +23,7 @@ use super::admission::Admission;
 use super::minimum::Minimum;
 use super::on_nodes::{self, OnNodes};
 use super::open_queries::{OpenQueries, OpenQuery};
+use super::task_context::task_context;
 use crate::commit_point::{CommitPoint, Run};
 use crate::effects::Effects;
 use crate::error::{Error, engine_error};
@@ -237,9 +238,7 @@ impl Planned {
         plan: &Arc<dyn ExecutionPlan>,
         environment: Arc<RuntimeEnv>,
     ) -> Result<Streams> {
-        // With all functions: `information_schema` reads them there.
-        let context = TaskContext::from(&self.state).with_runtime(environment);
-        let context = Arc::new(context);
+        let context = Arc::new(task_context(&self.state, plan, environment));
         match &self.tasks {
             Some(tasks) => {
                 tasks.expect(plan.as_ref(), self.fingerprint);

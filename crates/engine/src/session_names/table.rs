@@ -21,6 +21,7 @@ use datafusion::common::utils::memory::get_record_batch_memory_size;
 use datafusion::common::{Constraints, SchemaExt, not_impl_err};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -396,7 +397,17 @@ impl TableProvider for MemoryTable {
             let scan = MemorySourceConfig::try_new_exec(&[first], schema, projection.cloned())?;
             return Ok(scan);
         }
-        self.inner.scan(session, projection, filters, limit).await
+        let mut partitions = self.partitions().await;
+        // A table of few rows has them in one batch. Were its other partitions scanned too, it
+        // would be grouped in two steps and sorted in parts that are merged.
+        partitions.retain(|batches| batches.iter().any(|batch| batch.num_rows() > 0));
+        if partitions.is_empty() {
+            partitions.push(vec![]);
+        }
+        let scan = MemorySourceConfig::try_new(&partitions, self.schema(), projection.cloned())?;
+        let shows_sizes = session.config_options().explain.show_sizes;
+        let scan = scan.with_show_sizes(shows_sizes);
+        Ok(DataSourceExec::from_data_source(scan))
     }
 
     async fn insert_into(

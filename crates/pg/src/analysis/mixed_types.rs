@@ -39,6 +39,7 @@ use crate::operators::padded::{self, Trimmed};
 use crate::operators::{
     ComparedIn, check_comparable, check_fields, is_of_catalogue, is_unknown, numeric_of, typed,
 };
+use crate::parts::has_part;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -55,6 +56,9 @@ impl AnalyzerRule for MixedTypes {
                 LogicalPlan::Join(join) => padded::join(join),
                 _ => false,
             };
+            if !joined && !has_part(&node, concerns) {
+                return Ok(Transformed::no(node));
+            }
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
             let mut mapped = node.map_expressions(|expr| {
@@ -66,6 +70,20 @@ impl AnalyzerRule for MixedTypes {
             Ok(mapped)
         })
         .data()
+    }
+}
+
+/// Whether [`united`] may change or refuse a part of an expression.
+fn concerns(part: &Expr) -> bool {
+    match part {
+        Expr::InList(_)
+        | Expr::Between(_)
+        | Expr::InSubquery(_)
+        | Expr::SetComparison(_)
+        | Expr::Case(_) => true,
+        Expr::BinaryExpr(given) => is_comparison(given.op),
+        Expr::ScalarFunction(call) => [ANY, ALL].contains(&call.name()),
+        _ => false,
     }
 }
 

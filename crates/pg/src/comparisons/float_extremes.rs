@@ -47,20 +47,24 @@ impl AnalyzerRule for FloatExtremes {
 }
 
 fn by_integers(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
+    let schema = aggregate.input.schema();
+    let functions = aggregate.aggr_expr.iter();
+    let replaced = functions.map(|expr| of_integers(expr, schema));
+    let replaced: Vec<Option<Expr>> = replaced.collect::<Result<_>>()?;
+    if replaced.iter().all(Option::is_none) {
+        return Ok(None);
+    }
     let groups = aggregate.schema.fields().len() - aggregate.aggr_expr.len();
     let mut output: Vec<Expr> = Vec::with_capacity(aggregate.schema.fields().len());
     let mut functions = Vec::with_capacity(aggregate.aggr_expr.len());
     let mut names = HashSet::new();
-    let mut changed = false;
     for at in 0..groups {
         output.push(Expr::Column(Column::from(
             aggregate.schema.qualified_field(at),
         )));
     }
-    for (at, expr) in aggregate.aggr_expr.iter().enumerate() {
+    for (at, (expr, of_integers)) in aggregate.aggr_expr.iter().zip(replaced).enumerate() {
         let (relation, field) = aggregate.schema.qualified_field(groups + at);
-        let of_integers = of_integers(expr, aggregate.input.schema())?;
-        changed |= of_integers.is_some();
         let column = |expr: &Expr| Expr::Column(Column::from_name(expr.schema_name().to_string()));
         let (function, value) = match of_integers {
             None => (expr.clone(), Expr::Column(Column::from((relation, field)))),
@@ -76,9 +80,6 @@ fn by_integers(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
             functions.push(function);
         }
         output.push(value);
-    }
-    if !changed {
-        return Ok(None);
     }
     let (input, group) = (Arc::clone(&aggregate.input), aggregate.group_expr.clone());
     let below = LogicalPlan::Aggregate(Aggregate::try_new(input, group, functions)?);

@@ -23,6 +23,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::units;
 use crate::functions::as_it_is;
+use crate::parts::has_part;
 
 /// Hides lossy casts in comparisons.
 #[derive(Debug)]
@@ -35,6 +36,9 @@ impl AnalyzerRule for KeepLossyCasts {
 
     fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
         let kept = plan.transform_up_with_subqueries(|node| {
+            if !has_part(&node, is_comparison) {
+                return Ok(Transformed::no(node));
+            }
             let schema = match &node {
                 LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
                 _ => merge_schema(&node.inputs()),
@@ -113,6 +117,13 @@ impl TreeNodeRewriter for Comparisons<'_> {
             }),
             other => Transformed::no(other),
         })
+    }
+}
+
+fn is_comparison(part: &Expr) -> bool {
+    match part {
+        Expr::BinaryExpr(given) => compares(given.op),
+        other => matches!(other, Expr::InList(_) | Expr::Between(_)),
     }
 }
 

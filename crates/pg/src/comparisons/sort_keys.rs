@@ -38,6 +38,7 @@ use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
 use crate::functions::{marked_like, named_row};
 use crate::intervals::{Overloaded, greatest, least};
+use crate::parts::has_part;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -158,6 +159,10 @@ fn keyed(expr: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let by_columns = matches!(plan, LogicalPlan::Sort(_) | LogicalPlan::Join(_));
+    if !by_columns && !has_keys(&plan) && !has_part(&plan, compares) {
+        return Ok(Transformed::no(plan));
+    }
     let inputs = plan.inputs();
     let schema = if inputs.is_empty() {
         DFSchema::empty()
@@ -300,6 +305,22 @@ fn compared_by(expr: &Expr, schema: &DFSchema) -> Option<Key> {
             .and_then(of)
             .filter(|key| *key == Key::Jsonb),
         _ => None,
+    }
+}
+
+/// Whether [`compare`] may change or refuse a part of an expression.
+fn compares(part: &Expr) -> bool {
+    match part {
+        Expr::BinaryExpr(given) => is_comparison(given.op),
+        Expr::Between(_)
+        | Expr::InList(_)
+        | Expr::InSubquery(_)
+        | Expr::SetComparison(_)
+        | Expr::Case(_)
+        | Expr::ScalarFunction(_)
+        | Expr::AggregateFunction(_)
+        | Expr::WindowFunction(_) => true,
+        _ => false,
     }
 }
 

@@ -80,18 +80,27 @@ pub fn rewrite(statement: &mut Statement) {
     names::table_names::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
     let _ = statement.visit(&mut spelling);
-    let _ = statement.visit(&mut expressions::Conditions);
+    // Each pass walks over the whole tree. Those of rare forms are left out where there are none.
+    if spelling.has_texts {
+        let _ = statement.visit(&mut expressions::Conditions);
+    }
     let _ = statement.visit(&mut expressions::Arrays);
     let _ = statement.visit(&mut catalog::Oids);
-    let _ = statement.visit(&mut expressions::Hypothetical);
+    if spelling.calls.order_groups {
+        let _ = statement.visit(&mut expressions::Hypothetical);
+    }
     queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::TableOid);
         let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
-    let _ = statement.visit(&mut expressions::NamedArguments);
-    let _ = statement.visit(&mut expressions::Variadic);
+    if spelling.calls.name_arguments {
+        let _ = statement.visit(&mut expressions::NamedArguments);
+    }
+    if spelling.calls.spread_arrays {
+        let _ = statement.visit(&mut expressions::Variadic);
+    }
     let is_result = matches!(statement, Statement::Query(_));
     let _ = statement.visit(&mut expressions::Sets { is_result });
     expressions::whole_rows::rewrite(statement);
@@ -138,6 +147,18 @@ mod tests {
                 "SELECT pg_cast(id, 'int4') AS \"id#0\", count(*) AS \"count#1\" FROM t",
             ),
             ("SELECT 'a' COLLATE \"C\" AS a", "SELECT 'a' AS a"),
+            (
+                "SELECT a FROM t WHERE b AND 'yes'",
+                "SELECT a FROM t WHERE b AND true",
+            ),
+            (
+                "SELECT concat(VARIADIC a) AS a FROM t",
+                "SELECT array_to_string(a, '') AS a FROM t",
+            ),
+            (
+                "SELECT jsonb_set(a, b, c, create_if_missing => true) AS a FROM t",
+                "SELECT jsonb_set(a, b, c, true) AS a FROM t",
+            ),
             (
                 "SELECT '{1,NULL,\"a,b\"}'::text[] AS a",
                 "SELECT pg_cast(ARRAY['1', NULL, 'a,b'], 'text[]') AS a",

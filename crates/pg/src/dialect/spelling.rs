@@ -7,20 +7,51 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query,
-    TableFactor, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, TableFactor, VisitorMut,
 };
 
-use super::ast::{arguments, call, last_word, null, null_cast, text};
+use super::ast::{arguments, call, last_word, literal_text, null, null_cast, text};
 use super::catalog::is_catalog_table;
+use super::lexical::VARIADIC;
 use crate::functions::FAIL;
 
 #[derive(Default)]
 pub(super) struct Spelling {
     /// Whether the statement names a table of `pg_catalog`.
     pub(super) reads_catalog: bool,
+    /// Whether the statement has a string.
+    pub(super) has_texts: bool,
+    /// The forms of the statement's calls.
+    pub(super) calls: Calls,
     /// The names of queries in WITH, which take precedence over tables.
     given: HashSet<String>,
+}
+
+/// Forms of calls for which there are passes of their own.
+#[derive(Default)]
+pub(super) struct Calls {
+    /// `f(x => 1)`
+    pub(super) name_arguments: bool,
+    /// `f(VARIADIC a)`
+    pub(super) spread_arrays: bool,
+    /// `f(x) WITHIN GROUP (ORDER BY y)`
+    pub(super) order_groups: bool,
+}
+
+impl Calls {
+    fn note(&mut self, function: &Function) {
+        self.order_groups |= !function.within_group.is_empty();
+        self.spread_arrays |= last_word(&function.name).as_deref() == Some(VARIADIC);
+        if let FunctionArguments::List(list) = &function.args {
+            self.note_arguments(&list.args);
+        }
+    }
+
+    fn note_arguments(&mut self, arguments: &[FunctionArg]) {
+        let is_named = |argument: &FunctionArg| !matches!(argument, FunctionArg::Unnamed(_));
+        self.name_arguments |= arguments.iter().any(is_named);
+    }
 }
 
 impl VisitorMut for Spelling {
@@ -37,10 +68,16 @@ impl VisitorMut for Spelling {
         match factor {
             TableFactor::Table {
                 name,
-                args: Some(_),
+                args: Some(arguments),
                 ..
-            } => unqualify(name),
-            TableFactor::Function { name, .. } => unqualify(name),
+            } => {
+                self.calls.note_arguments(&arguments.args);
+                unqualify(name);
+            }
+            TableFactor::Function { name, args, .. } => {
+                self.calls.note_arguments(args);
+                unqualify(name);
+            }
             TableFactor::Table { name, .. } => {
                 let words: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
                 match words[..] {
@@ -81,6 +118,7 @@ impl VisitorMut for Spelling {
                 }
             };
         }
+        self.has_texts |= literal_text(expr).is_some();
         match expr {
             Expr::Identifier(word)
                 if word.quote_style.is_none()
@@ -89,6 +127,7 @@ impl VisitorMut for Spelling {
                 *expr = call("current_schema", vec![]);
             }
             Expr::Function(function) => {
+                self.calls.note(function);
                 unqualify(&mut function.name);
                 rename(function);
                 if let Some(other) = without_over(function).or_else(|| as_cast(function)) {

@@ -35,6 +35,9 @@ use super::Rule;
 /// DataFusion's rule that pushes filters down, in two phases.
 const RULES: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
 
+/// So many names are compared with each other: 120 pairs.
+const FEW: usize = 16;
+
 /// Wraps `rule` if it is the one that pushes filters down.
 pub(super) fn around(rule: Rule) -> Rule {
     if RULES.contains(&rule.name()) {
@@ -54,6 +57,9 @@ impl PhysicalOptimizerRule for AmbiguousFilters {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let gated = plan.transform_up(|node| {
+            if !node.is::<HashJoinExec>() && has_few_names_once(&node.schema()) {
+                return Ok(Transformed::no(node));
+            }
             let columns = node.schema().fields().len();
             let mut places = unambiguous(&node.schema());
             if let Some(join) = node.downcast_ref::<HashJoinExec>() {
@@ -89,6 +95,18 @@ impl PhysicalOptimizerRule for AmbiguousFilters {
     fn schema_check(&self) -> bool {
         self.0.schema_check()
     }
+}
+
+/// Whether a node has few columns, all of different names, as most have: they are compared with
+/// each other, without a table of them.
+fn has_few_names_once(schema: &Schema) -> bool {
+    let fields = schema.fields();
+    let mut columns = fields.iter().enumerate();
+    fields.len() <= FEW
+        && columns.all(|(at, field)| {
+            let mut before = fields[..at].iter();
+            before.all(|other| other.name() != field.name())
+        })
 }
 
 /// The indices of columns whose names are unique.
@@ -203,5 +221,26 @@ impl ExecutionPlan for Gate {
 
     fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         internal_err!("a gate was not opened")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    #[test]
+    fn a_name_of_two_columns_is_seen() {
+        let schema = |names: &[&str]| {
+            let field = |name: &&str| Field::new(*name, DataType::Int32, true);
+            Schema::new(names.iter().map(field).collect::<Vec<_>>())
+        };
+        assert!(has_few_names_once(&schema(&[])));
+        assert!(has_few_names_once(&schema(&["a", "b", "c"])));
+        assert!(!has_few_names_once(&schema(&["a", "b", "a"])));
+        assert!(!has_few_names_once(&schema(&["a", "b", "b"])));
+        let many = (0..=FEW).map(|n| Field::new(n.to_string(), DataType::Int32, true));
+        assert!(!has_few_names_once(&Schema::new(many.collect::<Vec<_>>())));
     }
 }

@@ -26,6 +26,17 @@ use crate::functions::json::jsonb_key;
 #[derive(Debug)]
 pub(super) struct ArrayOrder;
 
+impl ArrayOrder {
+    /// Whether the rewrite below may change or refuse a part of an expression.
+    pub(super) fn concerns(part: &Expr) -> bool {
+        match part {
+            Expr::BinaryExpr(given) => is_order(given.op),
+            Expr::ScalarFunction(call) => ["greatest", "least"].contains(&call.name()),
+            other => matches!(other, Expr::Between(_)),
+        }
+    }
+}
+
 impl FunctionRewrite for ArrayOrder {
     fn name(&self) -> &'static str {
         "postgres_array_order"

@@ -17,8 +17,13 @@ mod shown_scales;
 
 use std::sync::Arc;
 
-use datafusion::optimizer::Analyzer;
+use datafusion::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
+
+use crate::parts::plan_has_part;
 
 /// Puts the rules before DataFusion's rules that need types.
 pub(crate) fn install(analyzer: &mut Analyzer) {
@@ -31,14 +36,42 @@ pub(crate) fn install(analyzer: &mut Analyzer) {
 
 /// The rule that types values. It changes the names of grouping sets' keys, so it is not a
 /// function rewrite of the analyzer, which would run before every rule.
-pub(crate) fn semantics() -> ApplyFunctionRewrites {
-    ApplyFunctionRewrites::new(vec![Arc::new(semantics::Semantics)])
+pub(crate) fn semantics() -> Concerned {
+    Concerned {
+        rule: ApplyFunctionRewrites::new(vec![Arc::new(semantics::Semantics)]),
+        concerns: semantics::Semantics::concerns,
+    }
 }
 
 /// The rule that runs after DataFusion's coercion.
-pub(crate) fn coerced() -> ApplyFunctionRewrites {
-    ApplyFunctionRewrites::new(vec![
-        Arc::new(semantics::Floats),
-        Arc::new(arrays::ArrayOrder),
-    ])
+pub(crate) fn coerced() -> Concerned {
+    Concerned {
+        rule: ApplyFunctionRewrites::new(vec![
+            Arc::new(semantics::Floats),
+            Arc::new(arrays::ArrayOrder),
+        ]),
+        concerns: |part| semantics::Floats::concerns(part) || arrays::ArrayOrder::concerns(part),
+    }
+}
+
+/// Function rewrites, for the plans with a part that they may change.
+#[derive(Debug)]
+pub(crate) struct Concerned {
+    rule: ApplyFunctionRewrites,
+    /// True of whatever the rewrites change or refuse.
+    concerns: fn(&Expr) -> bool,
+}
+
+impl AnalyzerRule for Concerned {
+    fn name(&self) -> &str {
+        self.rule.name()
+    }
+
+    fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+        if plan_has_part(&plan, self.concerns) {
+            self.rule.analyze(plan, options)
+        } else {
+            Ok(plan)
+        }
+    }
 }

@@ -36,6 +36,28 @@ use super::{distinct, lists, open_left};
 #[derive(Debug)]
 pub(super) struct Semantics;
 
+impl Semantics {
+    /// Whether the rewrite below may change or refuse a part of an expression.
+    pub(super) fn concerns(part: &Expr) -> bool {
+        match part {
+            Expr::ScalarFunction(_)
+            | Expr::InList(_)
+            | Expr::Between(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::ScalarSubquery(_) => true,
+            Expr::BinaryExpr(given) => matches!(
+                given.op,
+                Operator::IsDistinctFrom | Operator::IsNotDistinctFrom
+            ),
+            Expr::Cast(cast) => !is_whole(&cast.expr),
+            Expr::AggregateFunction(call) => call.func.name() == STRING_AGG,
+            Expr::WindowFunction(call) => call.fun.name() == STRING_AGG,
+            _ => false,
+        }
+    }
+}
+
 impl FunctionRewrite for Semantics {
     fn name(&self) -> &'static str {
         "postgres_semantics"
@@ -265,7 +287,7 @@ fn lossless(cast: Cast, schema: &DFSchema, config: &ConfigOptions) -> Result<Tra
         other => other,
     };
     let held = |target: &Target| target.arrow(&from) == to;
-    let literal = matches!(cast.expr.as_ref(), Expr::Literal(..)) && from.is_integer();
+    let literal = is_whole(&cast.expr);
     match target {
         Some(target)
             if !literal
@@ -278,6 +300,11 @@ fn lossless(cast: Cast, schema: &DFSchema, config: &ConfigOptions) -> Result<Tra
         }
         _ => Ok(Transformed::no(Expr::Cast(cast))),
     }
+}
+
+/// Whether an expression is a literal integer.
+fn is_whole(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.data_type().is_integer())
 }
 
 /// PostgreSQL's name for the type of an expression.
@@ -296,6 +323,19 @@ fn type_of(value: &Expr, schema: &DFSchema) -> Result<String> {
 /// digit, with PostgreSQL's.
 #[derive(Debug)]
 pub(super) struct Floats;
+
+impl Floats {
+    /// Whether the rewrite below may change a part of an expression.
+    pub(super) fn concerns(part: &Expr) -> bool {
+        let Expr::Cast(cast) = part else {
+            return false;
+        };
+        matches!(
+            cast.field.data_type(),
+            DataType::Float32 | DataType::Float64
+        )
+    }
+}
 
 impl FunctionRewrite for Floats {
     fn name(&self) -> &'static str {

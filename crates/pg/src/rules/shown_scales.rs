@@ -32,6 +32,7 @@ use crate::functions::scalar::Take::{Any, Int};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, typed_field};
 use crate::numbers::arithmetic::{self, OPEN, digits};
 use crate::numbers::numeric::{Numeric, PLAIN_SCALE_MAX};
+use crate::parts::has_part;
 
 /// Functions that convert their arguments to text.
 const TEXTS: [&str; 3] = ["concat", "concat_ws", "format"];
@@ -62,6 +63,10 @@ impl AnalyzerRule for ShownScales {
 }
 
 fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    // Only calls show numbers.
+    if !has_part(&plan, |part| matches!(part, Expr::ScalarFunction(_))) {
+        return Ok(Transformed::no(plan));
+    }
     let inputs = plan.inputs();
     let schema = match inputs.is_empty() {
         true => DFSchema::empty(),

@@ -326,6 +326,7 @@ async fn open_session(
         senders: shared.senders.clone(),
         ledger,
         aside: Arc::clone(&shared.aside),
+        known: Arc::clone(&shared.known),
         current_cost: None,
         undoable: false,
         snapshot: None,

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::catalog::PgCatalog;
 use crate::config::SessionFactory;
 use crate::net::{Phase, Senders, Tls, Unauthenticated, Verifier};
-use crate::statements::Aside;
+use crate::statements::{Aside, KnownTexts};
 
 /// See the file's header.
 pub(crate) struct Shared {
@@ -27,6 +27,7 @@ pub(crate) struct Shared {
     pub(crate) unauthenticated: Unauthenticated,
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) aside: Arc<Aside>,
+    pub(crate) known: Arc<KnownTexts>,
     pub(crate) queries: QueryRuntime,
     pub(crate) senders: Senders,
     pub(crate) confinement: Confinement,

@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `statements/parse.rs` | how is SQL parsed, and how are large statements planned without delaying others? |
+//! | `statements/known.rs` | which queries did clients send before? |
 //! | `statements/statement.rs` | which action does a statement's text ask for? |
 //! | `statements/explain.rs` | which options does an EXPLAIN set? |
 //! | `statements/show_create.rs` | which statement made a table or view? |
@@ -13,6 +14,7 @@
 //! Not here: SET and SHOW (`../settings`), the messages (`../protocol`).
 
 mod explain;
+mod known;
 mod parse;
 mod portal;
 mod session;
@@ -20,6 +22,7 @@ mod show_create;
 mod statement;
 mod transaction;
 
+pub(super) use known::KnownTexts;
 pub(super) use parse::{Aside, Parsed};
 pub(super) use portal::{Life, Portal, Portals, Prepared, State, no_statement};
 pub(super) use session::{Outcome, Session, returns_rows, show_schema};

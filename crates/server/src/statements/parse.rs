@@ -43,6 +43,12 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
+    /// Reserves memory for a statement that is about to be parsed.
+    pub(super) fn charged(ledger: &Ledger, size: StatementSize) -> Result<Self, Failure> {
+        let held = ledger.hold("a statement", size.memory_bytes())?;
+        Ok(Self { size, _held: held })
+    }
+
     pub(crate) fn size(&self) -> StatementSize {
         self.size
     }
@@ -67,8 +73,7 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
             let text = format!("a text has at most {STATEMENTS_MAX} statements");
             return Err(Failure::new("54000", text));
         }
-        let size = statement.size;
-        let held = ledger.hold("a statement", size.memory_bytes())?;
+        let cost = Cost::charged(ledger, statement.size)?;
         let sql = statement.text;
         let written = written_parameters(sql);
         if let Some(mut action) = parse(statement)? {
@@ -81,7 +86,6 @@ pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failu
                 in_statement.clone_from(&written);
                 sql.clone_into(text);
             }
-            let cost = Cost { size, _held: held };
             all.push(Parsed {
                 action,
                 cost: cost.into(),

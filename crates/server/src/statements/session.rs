@@ -25,6 +25,7 @@ use futures::FutureExt;
 use pgwire::api::Type;
 use tokio::runtime::Handle;
 
+use super::known::KnownTexts;
 use super::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
 use super::portal::Prepared;
 use crate::encode::{EXPLAIN, Rows, SHOW, Source};
@@ -41,6 +42,7 @@ pub(crate) struct Session {
     pub(crate) senders: Senders,
     pub(crate) ledger: Ledger,
     pub(crate) aside: Arc<Aside>,
+    pub(crate) known: Arc<KnownTexts>,
     /// The cost of the statement that is being planned or run.
     pub(crate) current_cost: Option<Arc<Cost>>,
     /// Whether a later ROLLBACK must be able to undo the current statement.
@@ -62,7 +64,7 @@ impl Session {
     /// Parses a text of statements.
     pub(crate) async fn parse(&self, sql: String) -> Result<Vec<Parsed>, Failure> {
         if sql.len() <= SHORT_BYTES {
-            return parse_all(&self.ledger, &sql);
+            return self.known.parse(&self.ledger, &sql);
         }
         let ledger = self.ledger.clone();
         let work = move || parse_all(&ledger, &sql);

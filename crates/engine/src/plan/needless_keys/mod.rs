@@ -17,7 +17,7 @@ mod equal;
 use std::sync::Arc;
 
 use datafusion::common::metadata::FieldMetadata;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Sort as SortKey, WindowFunction};
@@ -44,8 +44,27 @@ impl OptimizerRule for NeedlessKeys {
         plan: LogicalPlan,
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
+        // What is known of rows is worked out for keys only.
+        if !has_keys(&plan)? {
+            return Ok(Transformed::no(plan));
+        }
         Ok(visit(plan)?.0)
     }
+}
+
+/// Whether the plan, or a subquery of it, has a node with keys.
+fn has_keys(plan: &LogicalPlan) -> Result<bool> {
+    use LogicalPlan::{Aggregate, Sort, Window};
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, Aggregate(_) | Sort(_) | Window(_));
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(found)
 }
 
 /// The plan without such keys, and what is known of its rows.

@@ -29,7 +29,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 
 use self::equal::{Equal, condenses};
-use self::node::{Noted, note, table_key};
+use self::node::{Noted, cost_bytes, note, table_key};
 use crate::once::{OnceExec, Shared};
 use crate::operators::{
     Coordinator, HashTable, OperatorKey, OwnerCell, SharedExec, SharedHashJoinExec, SharedOperator,
@@ -75,10 +75,12 @@ impl PhysicalOptimizerRule for ShareOperators {
         if !settings.cooperative || !settings.share_operators {
             return Ok(plan);
         }
-        let noted = note(&plan);
-        if noted.cost_bytes <= settings.small_table_bytes {
+        let cost_bytes = cost_bytes(&plan);
+        if cost_bytes <= settings.small_table_bytes {
             return Ok(plan);
         }
+        let noted = note(&plan);
+        debug_assert_eq!(noted.cost_bytes, cost_bytes, "counted as noted");
         let coordinator = resources.operators();
         let query = coordinator.next_query();
         let mut wrapping = Wrapping {

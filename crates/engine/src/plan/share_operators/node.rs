@@ -31,7 +31,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::union::{InterleaveExec, UnionExec};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 
-use super::scan::scan;
+use super::scan::{scan, scan_bytes};
 use crate::fragment::{Elsewhere, FragmentExec, KeyWriter};
 use crate::once::OnceExec;
 use crate::operators::{KeptFunctions, PlanKey, dynamic_filter};
@@ -85,6 +85,35 @@ impl Noted {
     }
 }
 
+/// Bytes that the scans of a plan read, as [`note`] counts them. It writes nothing down, so a short
+/// statement finds out cheaply that it shares nothing.
+pub(super) fn cost_bytes(node: &Arc<dyn ExecutionPlan>) -> u64 {
+    if node.is::<RecursiveQueryExec>() || node.is::<OnceExec>() {
+        return 0;
+    }
+    if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
+        return cost_bytes(fragment.partial());
+    }
+    if let Some(original) = computed_by_chunk(node) {
+        return cost_bytes(original);
+    }
+    if let Some(source) = node.downcast_ref::<DataSourceExec>() {
+        return scan_bytes(source);
+    }
+    let children = node.children().into_iter().map(cost_bytes);
+    children.fold(0, u64::saturating_add)
+}
+
+/// What a node computes that works by chunk.
+fn computed_by_chunk(node: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    match node.downcast_ref::<OrderedAggregateExec>() {
+        Some(ordered) => Some(ordered.original()),
+        None => node
+            .downcast_ref::<ClusteredJoinExec>()
+            .map(ClusteredJoinExec::original),
+    }
+}
+
 /// What is known of a plan.
 pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
     let mut noted = Noted {
@@ -115,13 +144,7 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
     if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
         return noted_instead(node, fragment.partial());
     }
-    let by_chunk = match node.downcast_ref::<OrderedAggregateExec>() {
-        Some(ordered) => Some(ordered.original()),
-        None => node
-            .downcast_ref::<ClusteredJoinExec>()
-            .map(ClusteredJoinExec::original),
-    };
-    if let Some(original) = by_chunk {
+    if let Some(original) = computed_by_chunk(node) {
         let mut noted = noted_instead(node, original);
         // The rows are those of the original, but neither partitioned nor ordered as the original
         // may have them.

@@ -29,14 +29,26 @@ pub(super) struct ScanKey {
 /// About how many bytes a scan reads, and its key if it has one; `None` if it is no scan of Parquet
 /// files.
 pub(super) fn scan(node: &DataSourceExec) -> Option<(u64, Option<ScanKey>)> {
-    let ours = node.data_source().as_ref().downcast_ref::<CScanSource>();
-    if let Some(ours) = ours {
+    if let Some(ours) = ours(node) {
         let (config, source) = ours.parquet()?;
         let text = key(config, source, &ours.order_of_rows());
         return Some((needed_bytes(config, source), text));
     }
     let (config, source) = node.downcast_to_file_source::<ParquetSource>()?;
     Some((needed_bytes(config, source), None))
+}
+
+/// About how many bytes a scan reads, as [`scan`] has it; 0 if it is no scan of Parquet files.
+pub(super) fn scan_bytes(node: &DataSourceExec) -> u64 {
+    let parquet = match ours(node) {
+        Some(ours) => ours.parquet(),
+        None => node.downcast_to_file_source::<ParquetSource>(),
+    };
+    parquet.map_or(0, |(config, source)| needed_bytes(config, source))
+}
+
+fn ours(node: &DataSourceExec) -> Option<&CScanSource> {
+    node.data_source().as_ref().downcast_ref::<CScanSource>()
 }
 
 fn key(config: &FileScanConfig, source: &ParquetSource, order: &str) -> Option<ScanKey> {

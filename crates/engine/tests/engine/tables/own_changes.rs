@@ -107,6 +107,23 @@ async fn a_new_table_has_the_rows_in_the_order_of_its_query() {
     }
 }
 
+/// A query over four partitions makes a table of four, of which one has all of the few rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn empty_partitions_are_not_scanned() {
+    let session = Engine::new(common::config()).unwrap().session();
+    let made = "CREATE TABLE p AS SELECT x, x % 2 AS k FROM generate_series(1, 100) AS s(x)";
+    run(&session, made).await.unwrap();
+    let plan = "EXPLAIN SELECT k, count(*) FROM p GROUP BY k";
+    let plan = run(&session, plan).await.unwrap().join("\n");
+    assert!(plan.contains("partitions=1,"), "{plan}");
+    assert!(!plan.contains("RepartitionExec"), "{plan}");
+    let groups = "SELECT k, count(*), sum(x) FROM p GROUP BY k";
+    assert_eq!(rows(&session, groups).await, ["0|50|2550", "1|50|2500"]);
+    run(&session, "DELETE FROM p").await.unwrap();
+    assert_eq!(rows(&session, groups).await, [""; 0]);
+    assert_eq!(rows(&session, "SELECT count(*) FROM p").await, ["0"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rows_are_deleted_where_the_condition_is_true() {
     for (condition, left) in CONDITIONS {

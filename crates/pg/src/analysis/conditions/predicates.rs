@@ -22,6 +22,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use crate::functions::as_it_is;
+use crate::parts::has_part;
 
 /// Rewrites such predicates so that the optimizer keeps their meaning. Runs last, over coerced
 /// types.
@@ -31,6 +32,9 @@ pub(crate) struct Predicates;
 impl AnalyzerRule for Predicates {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| {
+            if !has_part(&node, concerns) {
+                return Ok(Transformed::no(node));
+            }
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
@@ -52,6 +56,23 @@ impl AnalyzerRule for Predicates {
     }
 }
 
+/// Whether the rule may change a part of an expression: a list, or a comparison that may begin with
+/// a constant.
+fn concerns(part: &Expr) -> bool {
+    match part {
+        Expr::InList(_) => true,
+        Expr::BinaryExpr(BinaryExpr { left, op, .. }) => {
+            swapped(*op).is_some() && !matches!(left.as_ref(), Expr::Column(_))
+        }
+        _ => false,
+    }
+}
+
+/// The operator of a comparison whose sides are exchanged.
+fn swapped(op: Operator) -> Option<Operator> {
+    op.swap().filter(|_| op.supports_propagation())
+}
+
 /// Whether an expression will be folded: it has no columns, of this query or an outer one.
 fn is_constant(expr: &Expr) -> bool {
     let names_something = expr.exists(|part| {
@@ -71,7 +92,7 @@ fn column_first(expr: Expr) -> Transformed<Expr> {
     };
     // Only the sides of comparisons are searched, so that a long chain is not searched at every
     // link.
-    match op.swap().filter(|_| op.supports_propagation()) {
+    match swapped(op) {
         Some(swapped) if is_constant(&left) && right.any_column_refs() => {
             Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(right, swapped, left)))
         }

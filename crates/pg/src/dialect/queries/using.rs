@@ -66,10 +66,14 @@ pub(crate) fn concerns(select: &Select) -> bool {
     })
 }
 
+fn is_concerned(body: &SetExpr) -> bool {
+    matches!(body, SetExpr::Select(select) if concerns(select))
+}
+
 /// Turns a query that [`rewrite`] could not resolve into a relation. It keeps the order of its
 /// result (`analysis/ordered_inputs.rs`).
 pub(super) fn as_relation(query: &mut Query) {
-    if !matches!(query.body.as_ref(), SetExpr::Select(select) if concerns(select)) {
+    if !is_concerned(&query.body) {
         return;
     }
     let Some(mut outer) = template("SELECT * FROM (SELECT 1) AS q") else {
@@ -92,7 +96,10 @@ pub(super) fn as_relation(query: &mut Query) {
 
 /// See [`as_relation`]; for a branch of a set operation.
 pub(super) fn branch_as_relation(branch: &mut SetExpr) {
-    if let Some(mut query) = template("SELECT 1") {
+    // Looked at first, because nearly every query gets here and parsing the template takes time.
+    if is_concerned(branch)
+        && let Some(mut query) = template("SELECT 1")
+    {
         std::mem::swap(query.body.as_mut(), branch);
         as_relation(&mut query);
         std::mem::swap(query.body.as_mut(), branch);
