@@ -71,7 +71,7 @@ pub use session::{
 };
 pub use session_names::{
     Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
-    commit_own, drop_own, execute, forget_own, makes_rows, refused_read_only, rename_own, save_own,
+    commit_own, drop_own, execute, forget_own, refused_read_only, rename_own, save_own,
 };
 pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
 pub use statement::{

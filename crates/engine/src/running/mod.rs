@@ -13,6 +13,7 @@
 //! | file | question |
 //! |---|---|
 //! | `mod.rs` | how does a consumer get the batches of a query? |
+//! | `answer.rs` | what does a client get of a statement: rows, or only a tag? |
 //! | `pump.rs` | who computes them? |
 //! | `queue.rs` | where do they wait? |
 //! | `rerun.rs` | which queries are run again, and when? |
@@ -28,6 +29,7 @@
 //! S4: a panic in a task comes back as an error.
 //! S6: batches that wait for an idle client are on disk.
 
+mod answer;
 mod pump;
 mod queue;
 mod rerun;
@@ -57,6 +59,7 @@ use task::Task;
 use crate::memory::Promise;
 use crate::tasks::QueryTasks;
 
+pub use answer::{Answer, SHOW, rows_tag};
 pub use queue::{IDLE_AFTER, LARGE_BYTES};
 pub(crate) use rerun::{Again, Estimate, Start, wanted_memory};
 pub use task::{QueryRuntime, ended, guarded, panicked};

@@ -28,8 +28,8 @@ pub use confined::Confinement;
 pub use saved::{SavedOwn, commit_own, save_own};
 pub use snapshot::Snapshot;
 pub use statements::{
-    DropNames, Rename, check, drop_own, execute, forget_own, makes_rows,
-    refused as refused_read_only, rename_own,
+    DropNames, Rename, check, drop_own, execute, forget_own, refused as refused_read_only,
+    rename_own,
 };
-pub(crate) use statements::{changes_memory, check_read_only, check_undoable};
+pub(crate) use statements::{changes_memory, check_read_only, check_undoable, makes_rows};
 pub(crate) use table::MemoryTable;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use coscan::running::{Answer, rows_tag};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
@@ -19,12 +20,10 @@ use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 use super::connection::{Connection, Halt, supervise};
 use super::params::parameter_values;
 use super::simple::copied;
-use crate::encode::{columns, description, ended};
+use crate::encode::{columns, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
-use crate::statements::{
-    Action, Life, Outcome, Parsed, Portal, Prepared, State, returns_rows, show_schema,
-};
+use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State, show_schema};
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {
@@ -93,8 +92,8 @@ impl Connection {
         };
         let schema = match (&action, &planned) {
             (Action::Plan(_), Some(planned)) => {
-                let returns = returns_rows(&planned.plan());
-                returns.then(|| SchemaRef::clone(planned.schema()))
+                let has_rows = Answer::of(&planned.plan()).has_rows();
+                has_rows.then(|| SchemaRef::clone(planned.schema()))
             }
             (Action::Show(name), _) => Some(show_schema(name)),
             _ => None,
@@ -311,7 +310,7 @@ impl Connection {
                 if sent.complete {
                     self.end_copy(rows)?;
                     let tag = rows.tag;
-                    self.complete(ended(tag, sent.rows))?;
+                    self.complete(rows_tag(tag, sent.rows))?;
                     *state = State::Done(tag);
                 } else {
                     self.wire.put(&PgWireBackendMessage::PortalSuspended(
@@ -320,7 +319,7 @@ impl Connection {
                 }
             }
             State::Done(tag) => {
-                let tag = ended(tag, 0);
+                let tag = rows_tag(tag, 0);
                 self.complete(tag)?;
             }
             State::Spent => {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use coscan::refused_read_only;
+use coscan::running::rows_tag;
 use coscan_pg::dialect::Written;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -20,7 +21,7 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, Halt, supervise};
-use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description, ended};
+use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description};
 use crate::failure::Failure;
 use crate::net::{FLUSH_BYTES, GOODBYE_TIMEOUT, Interrupt};
 use crate::statements::{
@@ -74,7 +75,7 @@ impl Connection {
                         .await?;
                     self.end_copy(&rows)?;
                     self.grant_settings().await?;
-                    self.complete(ended(rows.tag, sent.rows))?;
+                    self.complete(rows_tag(rows.tag, sent.rows))?;
                 }
             }
         }

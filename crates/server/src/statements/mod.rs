@@ -22,6 +22,6 @@ mod transaction;
 
 pub(super) use parse::{Aside, Parsed};
 pub(super) use portal::{Life, Portal, Portals, Prepared, State, no_statement};
-pub(super) use session::{Outcome, Session, returns_rows, show_schema};
+pub(super) use session::{Outcome, Session, show_schema};
 pub(super) use statement::{Action, drop_tag, rename_tag};
 pub(super) use transaction::Transaction;

@@ -7,17 +7,16 @@ use std::collections::VecDeque;
 use std::future::ready;
 use std::sync::Arc;
 
-use coscan::running::{Guard, guarded};
+use coscan::running::{Answer, Guard, SHOW, guarded};
 use coscan::tasks::{QueryTasks, TaskQueue};
 use coscan::{CommitPoint, StartOptions, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
-use datafusion::arrow::array::{AsArray, StringArray};
-use datafusion::arrow::compute::sum;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use datafusion::arrow::array::StringArray;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement, WriteOp};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -27,7 +26,7 @@ use tokio::runtime::Handle;
 
 use super::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
 use super::portal::Prepared;
-use crate::encode::{EXPLAIN, Rows, SHOW, Source};
+use crate::encode::{Rows, Source};
 use crate::failure::Failure;
 use crate::net::{Ledger, Senders, Sending};
 use crate::settings::Settings;
@@ -211,13 +210,18 @@ impl Session {
         };
         let work = async move {
             let (state, plan) = planned.await?;
-            let kind = tag.map_or_else(|| kind(&plan), Kind::Done);
+            let answer = tag.map_or_else(|| Answer::of(&plan), Answer::Done);
             let running = coscan::start(&context, state, plan, options).await?;
-            Ok((kind, running))
+            Ok((answer, running))
         };
-        let (kind, running) = self.guarded(&tasks, work).await?;
+        let (answer, running) = self.guarded(&tasks, work).await?;
+        let Answer::Rows(word) = answer else {
+            return Ok(Outcome::Done(running.finish(answer).await?));
+        };
         let rows = Sending::new(running, self.senders.clone());
-        outcome(kind, rows, announced, formats, self.zone()).await
+        let announced = announced.unwrap_or_else(|| Arc::clone(rows.schema()));
+        let rows = Rows::new(announced, formats, Source::Query(rows), word)?;
+        Ok(Outcome::Rows(Box::new(rows.in_zone(self.zone()))))
     }
 
     /// How a plan is started: `tag`, if there is one, is answered instead of its rows.
@@ -267,44 +271,6 @@ impl Session {
     }
 }
 
-/// Makes the answer to the client from a started plan.
-async fn outcome(
-    kind: Kind,
-    mut running: Sending,
-    announced: Option<SchemaRef>,
-    formats: &[i16],
-    zone: String,
-) -> Result<Outcome, Failure> {
-    match kind {
-        Kind::Rows(tag) => {
-            let announced = announced.unwrap_or_else(|| Arc::clone(running.schema()));
-            let rows = Rows::new(announced, formats, Source::Query(running), tag)?;
-            Ok(Outcome::Rows(Box::new(rows.in_zone(zone))))
-        }
-        Kind::Count(tag) => {
-            let mut count = 0;
-            while let Some(batch) = running.next().await? {
-                count += counted(&batch);
-            }
-            Ok(Outcome::Done(format!("{tag} {count}")))
-        }
-        Kind::Made => {
-            // Without a count IF NOT EXISTS has found the table.
-            let batch = running.next().await?;
-            let tag = batch.map_or_else(
-                || "CREATE TABLE AS".to_owned(),
-                |batch| format!("SELECT {}", counted(&batch)),
-            );
-            while running.next().await?.is_some() {}
-            Ok(Outcome::Done(tag))
-        }
-        Kind::Done(tag) => {
-            while running.next().await?.is_some() {}
-            Ok(Outcome::Done(tag.to_owned()))
-        }
-    }
-}
-
 /// The columns of SHOW.
 pub(crate) fn show_schema(name: &str) -> SchemaRef {
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
@@ -313,73 +279,6 @@ pub(crate) fn show_schema(name: &str) -> SchemaRef {
     } else {
         Schema::new(vec![text(&Settings::shown_name(name))])
     })
-}
-
-/// Whether the client gets a description of the plan's rows.
-pub(crate) fn returns_rows(plan: &LogicalPlan) -> bool {
-    matches!(kind(plan), Kind::Rows(_))
-}
-
-/// What a plan returns, with its tag.
-enum Kind {
-    Rows(&'static str),
-    /// One row with a count.
-    Count(&'static str),
-    /// Like [`Kind::Count`], for CREATE TABLE AS.
-    Made,
-    Done(&'static str),
-}
-
-fn kind(plan: &LogicalPlan) -> Kind {
-    match plan {
-        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Kind::Rows(EXPLAIN),
-        LogicalPlan::Copy(_) => Kind::Count("COPY"),
-        LogicalPlan::Dml(dml) => match &dml.op {
-            WriteOp::Insert(_) => Kind::Count("INSERT 0"),
-            WriteOp::Delete => Kind::Count("DELETE"),
-            WriteOp::Update => Kind::Count("UPDATE"),
-            WriteOp::Ctas => Kind::Count("SELECT"),
-            WriteOp::Truncate => Kind::Done("TRUNCATE TABLE"),
-            WriteOp::MergeInto(_) => Kind::Count("MERGE"),
-            _ => Kind::Done("OK"),
-        },
-        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) if coscan::makes_rows(create) => {
-            Kind::Made
-        }
-        LogicalPlan::Ddl(ddl) => Kind::Done(match ddl {
-            DdlStatement::CreateExternalTable(_) | DdlStatement::CreateMemoryTable(_) => {
-                "CREATE TABLE"
-            }
-            DdlStatement::CreateView(_) => "CREATE VIEW",
-            DdlStatement::CreateCatalogSchema(_) => "CREATE SCHEMA",
-            DdlStatement::CreateCatalog(_) => "CREATE DATABASE",
-            DdlStatement::CreateIndex(_) => "CREATE INDEX",
-            DdlStatement::DropTable(_) => "DROP TABLE",
-            DdlStatement::DropView(_) => "DROP VIEW",
-            DdlStatement::DropCatalogSchema(_) => "DROP SCHEMA",
-            DdlStatement::CreateFunction(_) => "CREATE FUNCTION",
-            DdlStatement::DropFunction(_) => "DROP FUNCTION",
-        }),
-        LogicalPlan::Statement(statement) => match statement {
-            Statement::SetVariable(_) => Kind::Done("SET"),
-            Statement::ResetVariable(_) => Kind::Done("RESET"),
-            Statement::TransactionStart(_) => Kind::Done("BEGIN"),
-            Statement::TransactionEnd(_) => Kind::Done("COMMIT"),
-            // The connection handles these itself (`../protocol/prepared.rs`).
-            Statement::Prepare(_) | Statement::Execute(_) | Statement::Deallocate(_) => {
-                Kind::Done("OK")
-            }
-        },
-        _ => Kind::Rows("SELECT"),
-    }
-}
-
-fn counted(batch: &RecordBatch) -> u64 {
-    let counts = batch
-        .columns()
-        .first()
-        .and_then(|column| column.as_primitive_opt::<UInt64Type>());
-    counts.and_then(sum).unwrap_or(0)
 }
 
 const ALL: &str = "all";
