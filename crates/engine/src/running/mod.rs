@@ -18,6 +18,7 @@
 //! | `queue.rs` | where do they wait? |
 //! | `rerun.rs` | which queries are run again, and when? |
 //! | `silent.rs` | what becomes of a query whose consumer does not come back? |
+//! | `statement_threads.rs` | on which threads are statements parsed, planned and started? |
 //! | `task.rs` | on which threads does it run, and what ends a task? |
 //!
 //! Not here: how a plan becomes streams (`session/start.rs`); how rows are written.
@@ -34,6 +35,7 @@ mod pump;
 mod queue;
 mod rerun;
 mod silent;
+mod statement_threads;
 mod task;
 
 use std::any::Any;
@@ -62,6 +64,7 @@ use crate::tasks::QueryTasks;
 pub use answer::{Answer, SHOW, rows_tag};
 pub use queue::{IDLE_AFTER, LARGE_BYTES};
 pub(crate) use rerun::{Again, Estimate, Start, wanted_memory};
+pub use statement_threads::StatementThreads;
 pub use task::{QueryRuntime, ended, guarded, panicked};
 
 /// What is held until the streams of a query are dropped: the memory of its plan, for example.

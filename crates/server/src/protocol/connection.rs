@@ -321,11 +321,9 @@ async fn open_session(
     Ok(Session {
         context,
         settings,
-        runtime: shared.queries.handle.clone(),
-        tasks: Arc::clone(&shared.queries.tasks),
+        threads: Arc::clone(&shared.threads),
         senders: shared.senders.clone(),
         ledger,
-        aside: Arc::clone(&shared.aside),
         current_cost: None,
         undoable: false,
         snapshot: None,

@@ -173,7 +173,7 @@ impl Session {
                 )),
             }
         };
-        guarded(&self.runtime, work).await
+        guarded(self.threads.runtime(), work).await
     }
 }
 

@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::future::ready;
 use std::sync::Arc;
 
-use coscan::running::{Answer, Guard, SHOW, guarded};
-use coscan::tasks::{QueryTasks, TaskQueue};
+use coscan::running::{Answer, Guard, SHOW, StatementThreads};
+use coscan::tasks::QueryTasks;
 use coscan::{CommitPoint, StartOptions, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
@@ -22,9 +22,8 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use futures::FutureExt;
 use pgwire::api::Type;
-use tokio::runtime::Handle;
 
-use super::parse::{Aside, Cost, Parsed, SHORT_BYTES, parse_all};
+use super::parse::{Cost, Parsed, SHORT_BYTES, parse_all};
 use super::portal::Prepared;
 use crate::encode::{Rows, Source};
 use crate::failure::Failure;
@@ -35,11 +34,9 @@ use crate::settings::Settings;
 pub(crate) struct Session {
     pub(crate) context: SessionContext,
     pub(crate) settings: Settings,
-    pub(crate) runtime: Handle,
-    pub(crate) tasks: Arc<TaskQueue>,
+    pub(crate) threads: Arc<StatementThreads>,
     pub(crate) senders: Senders,
     pub(crate) ledger: Ledger,
-    pub(crate) aside: Arc<Aside>,
     /// The cost of the statement that is being planned or run.
     pub(crate) current_cost: Option<Arc<Cost>>,
     /// Whether a later ROLLBACK must be able to undo the current statement.
@@ -65,7 +62,7 @@ impl Session {
         }
         let ledger = self.ledger.clone();
         let work = move || parse_all(&ledger, &sql);
-        self.aside.run(work).await
+        self.threads.run_long(work).await
     }
 
     /// Whether the current statement takes long to plan.
@@ -83,7 +80,7 @@ impl Session {
         declared: Vec<Option<Type>>,
         written: Written,
     ) -> Result<coscan::Prepared, Failure> {
-        let tasks = self.tasks.begin();
+        let tasks = self.threads.begin();
         let state = self.context.state();
         let size = self.current_cost.as_ref().map(|cost| cost.size());
         let size = size.unwrap_or_default();
@@ -121,7 +118,7 @@ impl Session {
                 return Ok(Some(plan));
             }
         }
-        let tasks = self.tasks.begin();
+        let tasks = self.threads.begin();
         let state = self.context.state();
         let prepared = Arc::clone(prepared);
         let work = async move {
@@ -150,20 +147,14 @@ impl Session {
         }
     }
 
-    /// Runs a planning or starting step: on the threads for long work if the statement is large,
-    /// otherwise among the queries, when it is the turn of `tasks`.
+    /// Runs a step of planning or starting the current statement.
     async fn guarded<T: Send + 'static>(
         &self,
         tasks: &Arc<QueryTasks>,
         work: impl Future<Output = Result<T, Failure>> + Send + 'static,
     ) -> Result<T, Failure> {
-        if self.is_large() {
-            return self.aside.wait(Some(tasks.as_ref()), work).await;
-        }
-        if let Some(cost) = &self.current_cost {
-            tasks.expect_step(cost.size().planning_time());
-        }
-        guarded(&self.runtime, tasks.schedule(work.boxed())).await
+        let size = self.current_cost.as_ref().map(|cost| cost.size());
+        self.threads.step(tasks, size, work).await
     }
 
     /// Plans a statement and starts its plan, both in one task: on busy cores each switch to
@@ -203,7 +194,7 @@ impl Session {
         formats: &[i16],
         point: Arc<CommitPoint>,
     ) -> Result<Outcome, Failure> {
-        let (context, tasks) = (self.context.clone(), self.tasks.begin());
+        let (context, tasks) = (self.context.clone(), self.threads.begin());
         let options = StartOptions {
             commit_point: Some(point),
             ..self.options(&tasks, tag)
@@ -227,7 +218,7 @@ impl Session {
     /// How a plan is started: `tag`, if there is one, is answered instead of its rows.
     fn options(&self, tasks: &Arc<QueryTasks>, tag: Option<&'static str>) -> StartOptions {
         StartOptions {
-            runtime: self.runtime.clone(),
+            runtime: self.threads.runtime().clone(),
             tasks: Some(Arc::clone(tasks)),
             guard: self.current_cost.clone().map(|cost| cost as Guard),
             is_large: self.is_large(),
