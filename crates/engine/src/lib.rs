@@ -70,8 +70,8 @@ pub use session::{
     Statement, TransactionRules, add_physical_rule, give_way_in_joins, only_reads, start,
 };
 pub use session_names::{
-    Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
-    commit_own, drop_own, execute, forget_own, refused_read_only, rename_own, save_own,
+    Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, Transaction, TransactionModes,
+    check as check_rights, drop_own, execute, forget_own, refused_read_only, rename_own,
 };
 pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
 pub use statement::{

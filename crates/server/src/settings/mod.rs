@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coscan::{Rights, TEMPORARY_SCHEMA};
+use coscan::{Rights, TEMPORARY_SCHEMA, TransactionModes};
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
@@ -38,7 +38,6 @@ pub(crate) use self::board::{Board, Published};
 pub(crate) use self::described::described;
 pub(crate) use self::known::VERSION;
 pub(crate) use self::saved::SavedSettings;
-pub(super) use modes::Modes;
 
 /// One connection's settings.
 pub(crate) struct Settings {
@@ -240,9 +239,9 @@ impl Settings {
     }
 
     /// The modes of the current transaction, or of the next one.
-    pub(crate) fn modes(&self, session: &SessionContext) -> Modes {
+    pub(crate) fn modes(&self, session: &SessionContext) -> TransactionModes {
         let value = |name| find(name).map(|known| self.value(session, known));
-        Modes {
+        TransactionModes {
             read_only: value(modes::READ_ONLY).is_ok_and(|value| value == "on"),
             isolation: value(modes::ISOLATION).unwrap_or_default(),
         }
