@@ -66,8 +66,9 @@ pub use right::{Right, Rights};
 pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
-    CoscanExt, Engine, EngineMetrics, OpenQueries, Prepared, Session, SessionOwner, StartOptions,
-    Statement, TransactionRules, add_physical_rule, give_way_in_joins, only_reads, start,
+    CoscanExt, Engine, EngineMetrics, OpenQueries, Prepared, RunOptions, Session, SessionOwner,
+    StartOptions, Statement, ToRun, TransactionRules, add_physical_rule, give_way_in_joins,
+    only_reads, run, start,
 };
 pub use session_names::{
     Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, Transaction, TransactionModes,

@@ -96,27 +96,25 @@ impl StatementThreads {
         self.wait(None, async move { work() }).await
     }
 
-    /// Runs a step of planning or starting a statement, of this size if that is known. If the
-    /// future is dropped, the work stops at its next wait.
+    /// Runs a step of planning or starting a statement of this size. If the future is dropped, the
+    /// work stops at its next wait.
     ///
     /// # Errors
     /// The work's; a panic; the shutdown of the threads.
     pub async fn step<T, E>(
         &self,
         tasks: &Arc<QueryTasks>,
-        size: Option<StatementSize>,
+        size: StatementSize,
         work: impl Future<Output = Result<T, E>> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DataFusionError> + Send + 'static,
     {
-        if let Some(size) = size {
-            if size.plans_long() {
-                return self.wait(Some(tasks.as_ref()), work).await;
-            }
-            tasks.expect_step(size.planning_time());
+        if size.plans_long() {
+            return self.wait(Some(tasks.as_ref()), work).await;
         }
+        tasks.expect_step(size.planning_time());
         guarded(&self.queries.handle, tasks.schedule(work.boxed())).await
     }
 

@@ -53,7 +53,7 @@ pub use open_queries::{OpenQueries, SessionOwner};
 pub use prepared::Prepared;
 pub use rust::Statement;
 use shared_tables::{Place, SharedTables};
-pub use start::{StartOptions, TransactionRules, only_reads, start};
+pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 
 /// The catalog and the schema that every session sees.
 const CATALOG: &str = "datafusion";

@@ -3,7 +3,7 @@
 //! The plan is held to the session's rights and to its transaction, is given memory of its own, and
 //! becomes streams, which tasks compute (`running/`). One that reads, or writes all at once, may be
 //! run again.
-//! Not here: how a statement becomes a plan (`rust.rs`, `prepared.rs`, the server's `session.rs`).
+//! Not here: how a statement becomes a plan (`prepared.rs`).
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement as DfStatement;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
@@ -23,12 +24,13 @@ use super::admission::Admission;
 use super::minimum::Minimum;
 use super::on_nodes::{self, OnNodes};
 use super::open_queries::{OpenQueries, OpenQuery};
+use super::prepared::plan_checked;
 use crate::commit_point::{CommitPoint, Run};
 use crate::effects::Effects;
 use crate::error::{Error, engine_error};
-use crate::running::{Again, Estimate, Guard, Running, Start, Streams};
+use crate::running::{Again, Answer, Estimate, Guard, Running, Start, StatementThreads, Streams};
 use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
-use crate::statement::on_large_stack;
+use crate::statement::{StatementSize, on_large_stack};
 use crate::tasks::{self, Fingerprint, QueryTasks};
 
 /// How a plan is started.
@@ -100,6 +102,63 @@ impl Session {
     pub async fn start(&self, plan: LogicalPlan, options: StartOptions) -> Result<Running> {
         start(&self.context, self.context.state(), plan, options).await
     }
+}
+
+/// What a server's session runs.
+pub enum ToRun {
+    /// A statement that is yet to be planned.
+    Statement(Box<DfStatement>),
+    /// A plan that the session may run.
+    Plan(Box<LogicalPlan>),
+}
+
+/// How a server's session runs a statement.
+pub struct RunOptions {
+    /// The size of its text.
+    pub size: StatementSize,
+    /// Held until its streams are dropped.
+    pub guard: Option<Guard>,
+    /// Answered instead of its rows: then it runs for an effect, and only once.
+    pub tag: Option<&'static str>,
+    /// What the transaction at hand asks of it.
+    pub transaction: TransactionRules,
+    /// Up to when it can be given up.
+    pub commit_point: Arc<CommitPoint>,
+}
+
+/// Plans a statement and starts its plan, for a server's session. Both are one task: on busy cores
+/// each switch to another thread takes milliseconds. Dropping the future ends it.
+///
+/// # Errors
+/// As [`Session::start`].
+pub async fn run(
+    context: &SessionContext,
+    threads: &StatementThreads,
+    to_run: ToRun,
+    options: RunOptions,
+) -> Result<(Answer, Running)> {
+    let RunOptions { size, tag, .. } = options;
+    let (context, tasks) = (context.clone(), threads.begin());
+    let state = context.state();
+    let options = StartOptions {
+        runtime: threads.runtime().clone(),
+        tasks: Some(Arc::clone(&tasks)),
+        guard: options.guard,
+        is_large: size.plans_long(),
+        runs_once: tag.is_some(),
+        transaction: options.transaction,
+        commit_point: Some(options.commit_point),
+    };
+    let work = async move {
+        let plan = match to_run {
+            ToRun::Statement(statement) => plan_checked(&state, *statement, size).await?,
+            ToRun::Plan(plan) => *plan,
+        };
+        let answer = tag.map_or_else(|| Answer::of(&plan), Answer::Done);
+        let running = start(&context, state, plan, options).await?;
+        Ok((answer, running))
+    };
+    threads.step(&tasks, size, work).await
 }
 
 /// Starts a plan in a session, which may be somebody else's, with its `state` at the time when the

@@ -32,11 +32,6 @@ impl Cost {
         self.size
     }
 
-    /// Whether planning the statement takes so long that it must not delay others.
-    pub(crate) fn is_large(&self) -> bool {
-        self.size.plans_long()
-    }
-
     /// Reserves memory for a copy of the plan, with this many bytes of parameters.
     pub(crate) fn copy(&self, ledger: &Ledger, parameters: usize) -> Result<Held, Failure> {
         ledger.hold("a portal", self.size.memory_bytes() + 2 * parameters)

@@ -4,23 +4,19 @@
 //! (`../encode/rows.rs`).
 
 use std::collections::VecDeque;
-use std::future::ready;
 use std::sync::Arc;
 
 use coscan::running::{Answer, Guard, SHOW, StatementThreads};
-use coscan::tasks::QueryTasks;
-use coscan::{CommitPoint, StartOptions, TransactionRules};
+use coscan::{CommitPoint, RunOptions, StatementSize, ToRun, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
 use datafusion::arrow::array::StringArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
-use futures::FutureExt;
 use pgwire::api::Type;
 
 use super::parse::{Cost, Parsed, SHORT_BYTES, parse_all};
@@ -65,11 +61,10 @@ impl Session {
         self.threads.run_long(work).await
     }
 
-    /// Whether the current statement takes long to plan.
-    pub(crate) fn is_large(&self) -> bool {
-        self.current_cost
-            .as_ref()
-            .is_some_and(|cost| cost.is_large())
+    /// The size of the current statement.
+    fn size(&self) -> StatementSize {
+        let cost = self.current_cost.as_ref();
+        cost.map(|cost| cost.size()).unwrap_or_default()
     }
 
     /// Plans a statement. Its parameters have the types that the client `declared`, or that casts
@@ -79,17 +74,11 @@ impl Session {
         statement: DfStatement,
         declared: Vec<Option<Type>>,
         written: Written,
-    ) -> Result<coscan::Prepared, Failure> {
-        let tasks = self.threads.begin();
-        let state = self.context.state();
-        let size = self.current_cost.as_ref().map(|cost| cost.size());
-        let size = size.unwrap_or_default();
-        let work = async move {
-            let prepared =
-                coscan::Prepared::new(&state, statement, size, &declared, &written).await?;
-            Ok(prepared)
-        };
-        self.guarded(&tasks, work).await
+    ) -> Result<Arc<coscan::Prepared>, Failure> {
+        let (state, size) = (self.context.state(), self.size());
+        let prepared =
+            coscan::Prepared::on(&self.threads, state, statement, size, declared, written);
+        Ok(Arc::new(prepared.await?))
     }
 
     /// The session's time zone.
@@ -103,63 +92,18 @@ impl Session {
     /// Fills the values into a prepared statement's plan.
     pub(crate) async fn bind(
         &self,
-        prepared: &Arc<Prepared>,
+        prepared: &Prepared,
         values: Vec<ScalarValue>,
     ) -> Result<Option<LogicalPlan>, Failure> {
         let Some(statement) = &prepared.statement else {
             return Ok(None);
         };
-        if !self.is_large() {
-            // Usually nothing has changed since the plan was made, and it is used as it is.
-            let state = self.context.state_ref();
-            let state = state.read();
-            let bound = statement.bind_current(&state, &values).now_or_never();
-            if let Some(Some(plan)) = bound.transpose()? {
-                return Ok(Some(plan));
-            }
-        }
-        let tasks = self.threads.begin();
-        let state = self.context.state();
-        let prepared = Arc::clone(prepared);
-        let work = async move {
-            match &prepared.statement {
-                Some(statement) => Ok(Some(statement.bind(&state, values).await?)),
-                None => Ok(None),
-            }
-        };
-        self.guarded(&tasks, work).await
+        let bound = statement.bind_on(&self.threads, &self.context, values);
+        Ok(Some(bound.await?))
     }
 
-    /// Plans a statement when the future is polled. Returns the plan and the state that it was
-    /// made with.
-    fn planned(
-        &self,
-        statement: DfStatement,
-    ) -> impl Future<Output = Result<(SessionState, LogicalPlan), Failure>> + Send + 'static {
-        let state = self.context.state();
-        let size = self.current_cost.as_ref().map(|cost| cost.size());
-        let size = size.unwrap_or_default();
-        async move {
-            let plan = coscan::plan_statement(&state, statement, size).await?;
-            // Rights are checked before anything else walks the plan.
-            coscan::check_rights(&state, &plan)?;
-            Ok((state, plan))
-        }
-    }
-
-    /// Runs a step of planning or starting the current statement.
-    async fn guarded<T: Send + 'static>(
-        &self,
-        tasks: &Arc<QueryTasks>,
-        work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let size = self.current_cost.as_ref().map(|cost| cost.size());
-        self.threads.step(tasks, size, work).await
-    }
-
-    /// Plans a statement and starts its plan, both in one task: on busy cores each switch to
-    /// another thread takes milliseconds. `tag`, if given, replaces the plan's rows as the answer.
-    /// The statement can be given up until it reaches its `point`.
+    /// Plans a statement and starts its plan. `tag`, if given, replaces the plan's rows as the
+    /// answer. The statement can be given up until it reaches its `point`.
     pub(crate) async fn run(
         &self,
         statement: DfStatement,
@@ -167,8 +111,8 @@ impl Session {
         formats: &[i16],
         point: Arc<CommitPoint>,
     ) -> Result<Outcome, Failure> {
-        let planned = self.planned(statement);
-        self.begin(planned, tag, None, formats, point).await
+        let statement = ToRun::Statement(Box::new(statement));
+        self.begin(statement, tag, None, formats, point).await
     }
 
     /// Starts a plan. `tag`, if given, replaces the plan's rows as the answer. `announced` are the
@@ -181,31 +125,30 @@ impl Session {
         formats: &[i16],
         point: Arc<CommitPoint>,
     ) -> Result<Outcome, Failure> {
-        let planned = ready(Ok((self.context.state(), plan)));
-        self.begin(planned, tag, announced, formats, point).await
+        let plan = ToRun::Plan(Box::new(plan));
+        self.begin(plan, tag, announced, formats, point).await
     }
 
-    /// Starts the plan that comes of `planned`.
     async fn begin(
         &self,
-        planned: impl Future<Output = Result<(SessionState, LogicalPlan), Failure>> + Send + 'static,
+        to_run: ToRun,
         tag: Option<&'static str>,
         announced: Option<SchemaRef>,
         formats: &[i16],
         point: Arc<CommitPoint>,
     ) -> Result<Outcome, Failure> {
-        let (context, tasks) = (self.context.clone(), self.threads.begin());
-        let options = StartOptions {
-            commit_point: Some(point),
-            ..self.options(&tasks, tag)
+        let options = RunOptions {
+            size: self.size(),
+            guard: self.current_cost.clone().map(|cost| cost as Guard),
+            tag,
+            transaction: TransactionRules {
+                read_only: self.is_read_only(),
+                undoable: self.undoable,
+                snapshot: self.snapshot.clone(),
+            },
+            commit_point: point,
         };
-        let work = async move {
-            let (state, plan) = planned.await?;
-            let answer = tag.map_or_else(|| Answer::of(&plan), Answer::Done);
-            let running = coscan::start(&context, state, plan, options).await?;
-            Ok((answer, running))
-        };
-        let (answer, running) = self.guarded(&tasks, work).await?;
+        let (answer, running) = coscan::run(&self.context, &self.threads, to_run, options).await?;
         let Answer::Rows(word) = answer else {
             return Ok(Outcome::Done(running.finish(answer).await?));
         };
@@ -213,23 +156,6 @@ impl Session {
         let announced = announced.unwrap_or_else(|| Arc::clone(rows.schema()));
         let rows = Rows::new(announced, formats, Source::Query(rows), word)?;
         Ok(Outcome::Rows(Box::new(rows.in_zone(self.zone()))))
-    }
-
-    /// How a plan is started: `tag`, if there is one, is answered instead of its rows.
-    fn options(&self, tasks: &Arc<QueryTasks>, tag: Option<&'static str>) -> StartOptions {
-        StartOptions {
-            runtime: self.threads.runtime().clone(),
-            tasks: Some(Arc::clone(tasks)),
-            guard: self.current_cost.clone().map(|cost| cost as Guard),
-            is_large: self.is_large(),
-            runs_once: tag.is_some(),
-            transaction: TransactionRules {
-                read_only: self.is_read_only(),
-                undoable: self.undoable,
-                snapshot: self.snapshot.clone(),
-            },
-            commit_point: None,
-        }
     }
 
     /// Whether the current transaction is READ ONLY.
