@@ -67,12 +67,12 @@ pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
     CoscanExt, Engine, EngineMetrics, OpenQueries, Prepared, RunOptions, Session, SessionOwner,
-    StartOptions, Statement, ToRun, TransactionRules, add_physical_rule, give_way_in_joins,
-    only_reads, run, start,
+    StartOptions, Statement, ToRun, TransactionRules, add_physical_rule, evaluate,
+    give_way_in_joins, only_reads, run, start,
 };
 pub use session_names::{
     Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, Transaction, TransactionModes,
-    check as check_rights, drop_own, execute, forget_own, refused_read_only, rename_own,
+    drop_own, execute, forget_own, refused_read_only, rename_own,
 };
 pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
 pub use statement::{

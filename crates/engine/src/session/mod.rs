@@ -50,7 +50,7 @@ pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
 pub(crate) use ext::{add_settings, of_planned};
 pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
-pub use prepared::Prepared;
+pub use prepared::{Prepared, evaluate};
 pub use rust::Statement;
 use shared_tables::{Place, SharedTables};
 pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
