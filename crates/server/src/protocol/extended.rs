@@ -19,7 +19,7 @@ use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 
 use super::connection::{Connection, Halt, supervise};
 use super::params::parameter_values;
-use super::simple::copied;
+use super::perform::copied;
 use crate::encode::{columns, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;

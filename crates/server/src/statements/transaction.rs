@@ -1,7 +1,7 @@
 //! What does ROLLBACK restore for a client? What the engine restores (`coscan::Transaction`), and
 //! the connection's settings, as they were at BEGIN and at each savepoint.
 //!
-//! Not here: the transaction status that clients see (`../protocol/simple.rs`).
+//! Not here: the transaction status that clients see (`../protocol/transactions.rs`).
 
 use coscan::TransactionModes;
 
