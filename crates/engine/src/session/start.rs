@@ -28,6 +28,7 @@ use super::prepared::plan_checked;
 use crate::commit_point::{CommitPoint, Run};
 use crate::effects::Effects;
 use crate::error::{Error, engine_error};
+use crate::memory::QueryMemory;
 use crate::running::{Again, Answer, Estimate, Guard, Running, Start, StatementThreads, Streams};
 use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
 use crate::statement::{StatementSize, on_large_stack};
@@ -211,14 +212,8 @@ pub async fn start(
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();
     let may_wait = may_run_again && is_only && !transaction.undoable;
-    let admission = Admission::of(&session, physical.as_ref(), open.as_ref(), may_wait);
-    let (memory, promise) = on_large_stack(admission)
-        .await
-        .map_or((None, None), |begun| (Some(begun.memory), begun.promise));
-    let environment = memory.as_ref().map_or_else(
-        || Arc::clone(&session),
-        |memory| memory.environment(&session),
-    );
+    let (environment, begun) = admitted(&session, &physical, open.as_ref(), may_wait).await;
+    let (memory, promise) = begun.map_or((None, None), |begun| (Some(begun.memory), begun.promise));
     let effects = planned.state.config().get_extension::<Effects>();
     let effects = effects.map(Effects::since_now);
     let streams = on_large_stack(async {
@@ -234,14 +229,25 @@ pub async fn start(
     if let Some(memory) = memory
         && may_run_again
     {
-        let nodes = planned.state.config().get_extension::<OnNodes>();
-        let turn = nodes.map(|nodes| Arc::clone(&nodes.turn));
-        let estimate = planned.estimate();
-        let start = planned.start_again(session);
-        let again = Again::new(memory, point, start, estimate);
-        running.may_run_again(again.with_turn(turn).unless(effects));
+        running.may_run_again(planned.again(session, memory, point).unless(effects));
     }
     Ok(running)
+}
+
+/// Admits a query: what it runs in, and with which memory, if that is an engine's.
+async fn admitted(
+    session: &Arc<RuntimeEnv>,
+    physical: &Arc<dyn ExecutionPlan>,
+    open: Option<&OpenQuery>,
+    may_wait: bool,
+) -> (Arc<RuntimeEnv>, Option<Admission>) {
+    let admission = Admission::of(session, physical.as_ref(), open, may_wait);
+    let begun = on_large_stack(admission).await;
+    let environment = match &begun {
+        Some(begun) => begun.memory.environment(session),
+        None => Arc::clone(session),
+    };
+    (environment, begun)
 }
 
 /// Counts a query among those that its session has open; false if it is not the only one, or the
@@ -306,6 +312,20 @@ impl Planned {
             }
             None => partitions(plan, context),
         }
+    }
+
+    /// How the query is run again, with the memory of each run.
+    fn again(
+        self: Arc<Self>,
+        session: Arc<RuntimeEnv>,
+        memory: Arc<QueryMemory>,
+        point: Arc<CommitPoint>,
+    ) -> Again<Streams> {
+        let nodes = self.state.config().get_extension::<OnNodes>();
+        let turn = nodes.map(|nodes| Arc::clone(&nodes.turn));
+        let estimate = self.estimate();
+        let start = self.start_again(session);
+        Again::new(memory, point, start, estimate).with_turn(turn)
     }
 
     /// The plan, to be started when it is the query's turn.

@@ -20,7 +20,7 @@ use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 use super::connection::{Connection, Halt, supervise};
 use super::params::parameter_values;
 use super::perform::copied;
-use crate::encode::{columns, description};
+use crate::encode::{Declared, columns, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
 use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State, show_schema};
@@ -234,30 +234,17 @@ impl Connection {
                 self.transaction.query(&mut self.session).await?;
             }
             let is_planned = plan.is_some();
-            let point = Arc::clone(&interrupt.commit_point);
             let outcome = match plan {
                 Some(plan) => {
                     self.session.settings.drop_requests();
                     if let Action::Declare { name, declared, .. } = action {
-                        self.check_cursor(*declared)?;
-                        let start = self.session.start(plan, None, None, &[], point);
-                        let rows = supervise(&mut self.wire, &mut interrupt, start).await?;
-                        self.open_cursor(name, *declared, rows, &mut interrupt)
+                        self.declare_bound(name, *declared, plan, &mut interrupt)
                             .await?;
                         return self.complete("DECLARE CURSOR".to_owned());
                     }
-                    let announced = prepared.schema.clone();
-                    let formats = match action.copy_format() {
-                        Some(_) => &[],
-                        None => portal.formats.as_slice(),
-                    };
-                    let tag = action.tag();
-                    let start = self.session.start(plan, tag, announced, formats, point);
-                    let mut outcome = supervise(&mut self.wire, &mut interrupt, start).await?;
-                    if let Some(format) = action.copy_format() {
-                        copied(&mut outcome, format)?;
-                    }
-                    outcome
+                    let formats = portal.formats.as_slice();
+                    self.start_bound(plan, &prepared, action, formats, &mut interrupt)
+                        .await?
                 }
                 None => {
                     // In this protocol the client asks for the description itself, if it wants
@@ -287,6 +274,44 @@ impl Connection {
             .await?;
         self.portals.put_back(name, portal);
         Ok(())
+    }
+
+    /// Opens a cursor by a bound plan.
+    async fn declare_bound(
+        &mut self,
+        name: &str,
+        declared: Declared,
+        plan: LogicalPlan,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Halt> {
+        self.check_cursor(declared)?;
+        let point = Arc::clone(&interrupt.commit_point);
+        let start = self.session.start(plan, None, None, &[], point);
+        let rows = supervise(&mut self.wire, interrupt, start).await?;
+        self.open_cursor(name, declared, rows, interrupt).await
+    }
+
+    /// Starts a bound plan, whose rows the client asked for in these formats.
+    async fn start_bound(
+        &mut self,
+        plan: LogicalPlan,
+        prepared: &Prepared,
+        action: &Action,
+        formats: &[i16],
+        interrupt: &mut Interrupt,
+    ) -> Result<Outcome, Halt> {
+        let formats = match action.copy_format() {
+            Some(_) => &[],
+            None => formats,
+        };
+        let (tag, announced) = (action.tag(), prepared.schema.clone());
+        let point = Arc::clone(&interrupt.commit_point);
+        let start = self.session.start(plan, tag, announced, formats, point);
+        let mut outcome = supervise(&mut self.wire, interrupt, start).await?;
+        if let Some(format) = action.copy_format() {
+            copied(&mut outcome, format)?;
+        }
+        Ok(outcome)
     }
 
     /// Sends the rows of a portal, at most `max`.

@@ -203,14 +203,7 @@ impl Settings {
                 modes,
                 session: true,
                 ..
-            } => {
-                let mut report = None;
-                for (name, value) in modes::settings(modes) {
-                    let name = modes::default_of(name).unwrap_or(name);
-                    report = self.set(session, name, value).await?.or(report);
-                }
-                Ok(report)
-            }
+            } => self.set_default_modes(session, modes).await,
             Set::SetTransaction { modes, .. } => {
                 if in_transaction {
                     self.set_modes(session, modes).await?;
@@ -223,6 +216,20 @@ impl Settings {
             } => Ok(None),
             other => Err(Failure::unsupported(format!("not supported: SET {other}"))),
         }
+    }
+
+    /// Sets the modes of the session's next transactions.
+    async fn set_default_modes(
+        &mut self,
+        session: &SessionContext,
+        modes: &[TransactionMode],
+    ) -> Result<Report, Failure> {
+        let mut report = None;
+        for (name, value) in modes::settings(modes) {
+            let name = modes::default_of(name).unwrap_or(name);
+            report = self.set(session, name, value).await?.or(report);
+        }
+        Ok(report)
     }
 
     /// Sets the modes of the current transaction.
@@ -292,14 +299,7 @@ impl Settings {
         let value = value.trim();
         let kept = match known.rule {
             Rule::Kept => value.to_owned(),
-            Rule::Boolean => match boolean(value) {
-                Some(true) => "on".to_owned(),
-                Some(false) => "off".to_owned(),
-                None => {
-                    let text = format!("parameter {:?} requires a Boolean value", known.name);
-                    return Err(Failure::new("22023", text));
-                }
-            },
+            Rule::Boolean => on_or_off(known, value)?.to_owned(),
             Rule::One(values) => {
                 let found = values
                     .iter()
@@ -308,15 +308,7 @@ impl Settings {
                 (*found).to_owned()
             }
             Rule::Fixed(accepted) => {
-                // asyncpg quotes its encoding.
-                let wanted = value.trim_matches('\'').to_lowercase();
-                if !accepted.contains(&wanted.as_str()) {
-                    let name = known.name;
-                    return Err(Failure::new(
-                        "22023",
-                        format!("{name} is always {}: cannot be {value:?}", known.default),
-                    ));
-                }
+                check_fixed(known, accepted, value)?;
                 known.default.to_owned()
             }
             Rule::ReadOnly => {
@@ -644,6 +636,30 @@ fn text(value: &Expr) -> Result<String, Failure> {
             "not a value for a setting: {other}"
         ))),
     }
+}
+
+/// The value of a Boolean setting.
+fn on_or_off(known: &Known, value: &str) -> Result<&'static str, Failure> {
+    match boolean(value) {
+        Some(true) => Ok("on"),
+        Some(false) => Ok("off"),
+        None => {
+            let text = format!("parameter {:?} requires a Boolean value", known.name);
+            Err(Failure::new("22023", text))
+        }
+    }
+}
+
+/// Checks that a setting that never changes is given a word for its value.
+fn check_fixed(known: &Known, accepted: &[&str], value: &str) -> Result<(), Failure> {
+    // asyncpg quotes its encoding.
+    let wanted = value.trim_matches('\'').to_lowercase();
+    if accepted.contains(&wanted.as_str()) {
+        return Ok(());
+    }
+    let (name, default) = (known.name, known.default);
+    let text = format!("{name} is always {default}: cannot be {value:?}");
+    Err(Failure::new("22023", text))
 }
 
 /// Parses a boolean as PostgreSQL does: a prefix of a word is enough if it is unambiguous.
