@@ -25,11 +25,8 @@ from pathlib import Path
 CIRCLES = {
     "pg": [
         ("(root)", "casts dialect functions numbers operators output"),
-        ("dialect::expressions", "arrays sets"),
-        ("numbers", "arithmetic power"),
         ("output", "cell nested"),
     ],
-    "server": [("encode", "copy copy_file")],
 }
 
 TOKEN = re.compile(r"""
