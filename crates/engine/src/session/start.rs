@@ -216,14 +216,7 @@ pub async fn start(
     let (memory, promise) = begun.map_or((None, None), |begun| (Some(begun.memory), begun.promise));
     let effects = planned.state.config().get_extension::<Effects>();
     let effects = effects.map(Effects::since_now);
-    let streams = on_large_stack(async {
-        let streams = planned.streams(&physical, environment)?;
-        if let Some((snapshot, state, plan)) = seen {
-            snapshot.check(&state, &plan).await?;
-        }
-        Ok::<_, DataFusionError>(streams)
-    })
-    .await?;
+    let streams = on_large_stack(planned.streams_as_seen(&physical, environment, seen)).await?;
     let guard = Arc::new((guard, open));
     let mut running = Running::start(runtime, tasks, streams, guard, promise);
     if let Some(memory) = memory
@@ -272,6 +265,9 @@ pub fn only_reads(plan: &LogicalPlan) -> bool {
     )
 }
 
+/// What a transaction sees, and the statement that is compared with it.
+type Seen = (Arc<Snapshot>, SessionState, LogicalPlan);
+
 /// A plan that can be started, again and again if it changes nothing before its commit point.
 struct Planned {
     state: SessionState,
@@ -312,6 +308,20 @@ impl Planned {
             }
             None => partitions(plan, context),
         }
+    }
+
+    /// The streams, if the files are those that the transaction sees.
+    async fn streams_as_seen(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        environment: Arc<RuntimeEnv>,
+        seen: Option<Seen>,
+    ) -> Result<Streams> {
+        let streams = self.streams(plan, environment)?;
+        if let Some((snapshot, state, plan)) = seen {
+            snapshot.check(&state, &plan).await?;
+        }
+        Ok(streams)
     }
 
     /// How the query is run again, with the memory of each run.

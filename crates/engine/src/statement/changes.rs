@@ -301,19 +301,9 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     let names: Vec<ObjectName> = names.map(ObjectName::from).collect();
     let Some(source) = &mut insert.source else {
         // DEFAULT VALUES.
-        if !insert.assignments.is_empty() || names.is_empty() {
-            return Ok(());
+        if insert.assignments.is_empty() && !names.is_empty() {
+            insert.source = Some(Box::new(default_row(state, table.as_ref(), &names)?));
         }
-        let row = names
-            .iter()
-            .map(|column| default_of(state, table.as_ref(), column));
-        let row = row.collect::<Result<Vec<_>>>()?;
-        let values = SetExpr::Values(Values {
-            explicit_row: false,
-            value_keyword: false,
-            rows: vec![Parens::with_empty_span(row)],
-        });
-        insert.source = Some(Box::new(query_of(values)));
         return Ok(());
     };
     let columns = match insert.columns.as_slice() {
@@ -346,6 +336,23 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
         as_bytes(source, &uuids)?;
     }
     Ok(())
+}
+
+/// The row of an INSERT of DEFAULT VALUES.
+fn default_row(
+    state: &SessionState,
+    table: &dyn TableProvider,
+    columns: &[ObjectName],
+) -> Result<Query> {
+    let row = columns
+        .iter()
+        .map(|column| default_of(state, table, column));
+    let row = row.collect::<Result<Vec<_>>>()?;
+    Ok(query_of(SetExpr::Values(Values {
+        explicit_row: false,
+        value_keyword: false,
+        rows: vec![Parens::with_empty_span(row)],
+    })))
 }
 
 /// Checks that an INSERT has as many columns as values are given; if it names no columns, names

@@ -230,9 +230,6 @@ impl Connection {
             };
             let plan = plan.take();
             self.begin_if_changed(plan.as_ref(), action).await?;
-            if action.queries() {
-                self.transaction.query(&mut self.session).await?;
-            }
             let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {
@@ -357,7 +354,7 @@ impl Connection {
     }
 
     /// P1: the messages up to the Sync are one transaction. Statements that only read are no part
-    /// of it.
+    /// of it. Tells the transaction if the statement is a query.
     async fn begin_if_changed(
         &mut self,
         plan: Option<&LogicalPlan>,
@@ -369,6 +366,9 @@ impl Connection {
         };
         if changes {
             self.transaction.begin(&self.session).await?;
+        }
+        if action.queries() {
+            self.transaction.query(&mut self.session).await?;
         }
         Ok(())
     }

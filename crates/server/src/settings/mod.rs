@@ -315,15 +315,7 @@ impl Settings {
                 let name = known.name;
                 return Err(Failure::new("55P02", format!("{name} cannot be changed")));
             }
-            Rule::Timeout => {
-                let timeout = duration(value).ok_or_else(|| invalid(known.name, value))?;
-                if timeout.is_zero() {
-                    self.timeouts.remove(known.name);
-                } else {
-                    self.timeouts.insert(known.name, timeout);
-                }
-                show_duration(timeout)
-            }
+            Rule::Timeout => self.set_timeout(known, value)?,
             Rule::Keepalive => self.set_keepalive(known.name, value)?.to_string(),
             Rule::TimeZone => {
                 let zone = coscan_pg::zone_name(value);
@@ -403,6 +395,17 @@ impl Settings {
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
+    }
+
+    /// Changes a timeout, and returns it as SHOW writes it; 0 stands for none.
+    fn set_timeout(&mut self, known: &'static Known, value: &str) -> Result<String, Failure> {
+        let timeout = duration(value).ok_or_else(|| invalid(known.name, value))?;
+        if timeout.is_zero() {
+            self.timeouts.remove(known.name);
+        } else {
+            self.timeouts.insert(known.name, timeout);
+        }
+        Ok(show_duration(timeout))
     }
 
     /// Changes a keepalive setting. Returns its new value; 0 restores the default.
