@@ -23,14 +23,10 @@ from pathlib import Path
 
 # Circles that must go, by crate: (the module that contains them, the modules that take part).
 CIRCLES = {
-    "engine": [("(root)", "cscan fragment index ordered plan probe session session_names tables")],
     "pg": [
         ("(root)", "casts dialect functions numbers operators output"),
-        ("dialect::expressions", "arrays sets"),
-        ("numbers", "arithmetic power"),
         ("output", "cell nested"),
     ],
-    "server": [("encode", "copy copy_file")],
 }
 
 TOKEN = re.compile(r"""

@@ -66,12 +66,13 @@ pub use right::{Right, Rights};
 pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
-    CoscanExt, Engine, EngineMetrics, OpenQueries, Prepared, Session, SessionOwner, StartOptions,
-    Statement, TransactionRules, add_physical_rule, give_way_in_joins, only_reads, start,
+    CoscanExt, Engine, EngineMetrics, OpenQueries, Prepared, RunOptions, Session, SessionOwner,
+    StartOptions, Statement, ToRun, TransactionRules, add_physical_rule, evaluate,
+    give_way_in_joins, only_reads, run, start,
 };
 pub use session_names::{
-    Confinement, DropNames, Rename, SavedOwn, Snapshot, TEMPORARY_SCHEMA, check as check_rights,
-    commit_own, drop_own, execute, forget_own, makes_rows, refused_read_only, rename_own, save_own,
+    Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, Transaction, TransactionModes,
+    drop_own, execute, forget_own, refused_read_only, rename_own,
 };
 pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
 pub use statement::{

@@ -79,7 +79,7 @@ pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};
 pub use moments::Moments;
 pub use once::{Once, is_volatile};
-pub use physical::StatedExec;
+pub use physical::{OverExec, StatedExec, Way};
 pub use postgres_types::Type;
 pub use relations::{compute_once, marked_sets, open_undeclared, unknown_as_text};
 pub use sent::SentFunctions;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::Confinement;
-use coscan::running::QueryRuntime;
+use coscan::running::{QueryRuntime, StatementThreads};
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,7 +24,6 @@ use crate::net::{
     Phase, Senders, Spare, Tls, Unauthenticated, Verifier, out_of_descriptors, some_are_left,
 };
 use crate::protocol::{Shared, serve};
-use crate::statements::Aside;
 
 /// How often the server looks whether there are descriptors, where there were too few.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -63,8 +62,8 @@ impl Server {
         let catalog = PgCatalog::load().map_err(|source| ServerError::Catalog { source })?;
         let queries = QueryRuntime::new(config.query_runtime)
             .map_err(|source| ServerError::Threads { source })?;
-        let aside = Aside::new(queries.handle.clone(), Arc::clone(&queries.tasks))
-            .map_err(|source| ServerError::Threads { source })?;
+        let threads =
+            StatementThreads::new(queries).map_err(|source| ServerError::Threads { source })?;
         let unbound = |source| ServerError::Bind { listen, source };
         let listener = TcpListener::bind(listen).await.map_err(unbound)?;
         let local_addr = listener.local_addr().map_err(unbound)?;
@@ -81,9 +80,8 @@ impl Server {
             unauthenticated: Unauthenticated::default(),
             tls_required: config.tls_required,
             phase: phases,
-            aside: Arc::new(aside),
             known: Arc::default(),
-            queries,
+            threads: Arc::new(threads),
             senders: Senders::default(),
             confinement: Confinement::new(config.rights),
         });

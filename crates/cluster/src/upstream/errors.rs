@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use coscan::parts::{self, LostNode, PartsMemory, RowsAwaited, ShortNode};
 use coscan::running::panicked;
-use coscan_pg::PgError;
+use coscan_pg::{PgError, Way};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::MetricsSet;
@@ -27,7 +27,6 @@ use parking_lot::Mutex;
 
 use super::analyze::as_metrics;
 use super::memory;
-use super::over::Way;
 
 /// What an error's text begins with. No text of a user's begins so.
 const PG_ERROR: &str = "\u{1}pg ";
@@ -200,9 +199,9 @@ impl Way for SentErrors {
 #[cfg(test)]
 mod tests {
     use arrow::array::StringViewArray;
+    use coscan_pg::OverExec;
     use datafusion::datasource::memory::MemorySourceConfig;
 
-    use super::super::over::OverExec;
     use super::*;
 
     /// What the library makes of an error that is not DataFusion's.

@@ -7,7 +7,6 @@
 //! | `channel.rs` | how is a node reached, and how is it found to be lost? |
 //! | `network.rs` | which thread do connections have? |
 //! | `errors.rs` | how does an error travel, so that it arrives as what it was? |
-//! | `over.rs` | a plan node that is as its input, but for how it returns rows |
 //! | `codec.rs` | how do plans, scans and functions travel? |
 //! | `memory.rs` | with which memory do parts run, and what does a node say where that is short? |
 //! | `settings.rs` | which of the session's settings travel with a query? |
@@ -23,7 +22,6 @@ mod divide;
 mod errors;
 mod memory;
 mod network;
-mod over;
 mod serve;
 mod settings;
 mod unrepeatable;

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use coscan_pg::{OverExec, Way};
 use datafusion::common::resources_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -16,8 +17,6 @@ use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::NetworkBoundaryExt;
-
-use super::over::{OverExec, Way};
 
 /// The plan of one process, down to where rows come from others, in which no join reads such rows
 /// twice.

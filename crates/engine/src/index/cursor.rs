@@ -126,25 +126,7 @@ impl Cursor {
         key: &DataType,
         order: SortOptions,
     ) -> Result<Self> {
-        let version = FileVersion::from(&store.head(&index.data_path()).await?);
-        let manifest = &index.manifest;
-        if version.size != manifest.bytes {
-            return Err(damaged(&format!(
-                "it has {} bytes instead of {}",
-                version.size, manifest.bytes
-            )));
-        }
-        let file = open(pool, index.folder.store.as_str(), &version).await?;
-        if !index.is_verified() {
-            if tail_crc32(&file, manifest.leaves_end).await? != manifest.tail_crc32 {
-                return Err(damaged("the checksum of its footer does not match"));
-            }
-            index.verified.store(true, Relaxed);
-        }
-        let leaves = leaves(&file);
-        if leaves.len() != manifest.leaves_crc32.len() {
-            return Err(damaged("it has another number of leaves"));
-        }
+        let (file, leaves) = data_of(index, pool, store).await?;
         let written = written_key(&file)?;
         let written = index.key.get_or_init(|| written);
         if !is_ordered_alike(written, key) {
@@ -401,6 +383,34 @@ fn over_key(predicate: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> 
         })
     })?;
     Ok(rewritten.data)
+}
+
+/// The file of an index, whose footer is as it was written, and its leaves.
+async fn data_of(
+    index: &Index,
+    pool: &BufferPool,
+    store: &Arc<dyn ObjectStore>,
+) -> Result<(Arc<TableFile>, Vec<FileChunk>)> {
+    let version = FileVersion::from(&store.head(&index.data_path()).await?);
+    let manifest = &index.manifest;
+    if version.size != manifest.bytes {
+        return Err(damaged(&format!(
+            "it has {} bytes instead of {}",
+            version.size, manifest.bytes
+        )));
+    }
+    let file = open(pool, index.folder.store.as_str(), &version).await?;
+    if !index.is_verified() {
+        if tail_crc32(&file, manifest.leaves_end).await? != manifest.tail_crc32 {
+            return Err(damaged("the checksum of its footer does not match"));
+        }
+        index.verified.store(true, Relaxed);
+    }
+    let leaves = leaves(&file);
+    if leaves.len() != manifest.leaves_crc32.len() {
+        return Err(damaged("it has another number of leaves"));
+    }
+    Ok((file, leaves))
 }
 
 fn damaged(what: &str) -> DataFusionError {

@@ -17,21 +17,17 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, make_comp
 use arrow::compute::kernels::cmp;
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use coscan_pg::{OverExec, Way};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Statistics, internal_err};
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
+use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
 use crate::cscan::CScanSource;
@@ -56,7 +52,8 @@ impl PhysicalOptimizerRule for CheckOrders {
             let Some(file) = promise(&node) else {
                 return Ok(Transformed::no(node));
             };
-            let watched: Arc<dyn ExecutionPlan> = Arc::new(CheckedOrderExec::new(node, file));
+            let watched = CheckedOrderExec::new(node, InOrder { file });
+            let watched: Arc<dyn ExecutionPlan> = Arc::new(watched);
             Ok(Transformed::new(watched, true, TreeNodeRecursion::Jump))
         });
         checked.data()
@@ -96,88 +93,36 @@ fn promise(node: &Arc<dyn ExecutionPlan>) -> Option<String> {
 }
 
 /// A scan that is watched.
-#[derive(Debug)]
-pub(crate) struct CheckedOrderExec {
-    child: Arc<dyn ExecutionPlan>,
+pub(crate) type CheckedOrderExec = OverExec<InOrder>;
+
+/// The rows of a scan as long as they are in the promised order.
+#[derive(Clone, Debug)]
+pub(crate) struct InOrder {
     /// The first file, which errors name.
     file: String,
 }
 
-impl CheckedOrderExec {
-    fn new(child: Arc<dyn ExecutionPlan>, file: String) -> Self {
-        Self { child, file }
-    }
-
-    fn orders(&self) -> Vec<LexOrdering> {
-        let equivalences = self.child.equivalence_properties();
-        equivalences.oeq_class().iter().cloned().collect()
-    }
+fn orders(scan: &Arc<dyn ExecutionPlan>) -> Vec<LexOrdering> {
+    let equivalences = scan.equivalence_properties();
+    equivalences.oeq_class().iter().cloned().collect()
 }
 
-impl DisplayAs for CheckedOrderExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let orders: Vec<String> = self.orders().iter().map(ToString::to_string).collect();
-        write!(f, "CheckedOrderExec: [{}]", orders.join("], ["))
-    }
-}
+impl Way for InOrder {
+    const NAME: &'static str = "CheckedOrderExec";
 
-impl ExecutionPlan for CheckedOrderExec {
-    fn name(&self) -> &'static str {
-        "CheckedOrderExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.child.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.child]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(child), true) => Ok(Arc::new(Self::new(child, self.file.clone()))),
-            _ => internal_err!("a CheckedOrderExec has one child"),
-        }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
+    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
+        self.clone()
     }
 
     fn execute(
         &self,
+        scan: &Arc<dyn ExecutionPlan>,
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = self.child.execute(partition, context)?;
-        let mut watches: Vec<Watch> = self.orders().into_iter().map(Watch::new).collect();
-        let (schema, file) = (self.schema(), self.file.clone());
+        let rows = scan.execute(partition, context)?;
+        let mut watches: Vec<Watch> = orders(scan).into_iter().map(Watch::new).collect();
+        let (schema, file) = (scan.schema(), self.file.clone());
         let checked = rows.map(move |batch| {
             let batch = batch?;
             for watch in &mut watches {
@@ -188,23 +133,9 @@ impl ExecutionPlan for CheckedOrderExec {
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, checked)))
     }
 
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(
-        &self,
-        inputs: &[Arc<Statistics>],
-        _: &StatisticsArgs,
-    ) -> Result<Arc<Statistics>> {
-        match inputs {
-            [child] => Ok(Arc::clone(child)),
-            _ => internal_err!("a CheckedOrderExec has one child"),
-        }
-    }
-
-    fn fetch(&self) -> Option<usize> {
-        self.child.fetch()
+    fn show(&self, scan: &Arc<dyn ExecutionPlan>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let orders: Vec<String> = orders(scan).iter().map(ToString::to_string).collect();
+        write!(f, ": [{}]", orders.join("], ["))
     }
 }
 

@@ -22,7 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
 
-use crate::tasks::YieldingExec;
+use crate::tasks::{GivesWay, YieldingExec};
 
 /// The name of [`YieldingJoins`].
 pub(crate) const YIELDING_JOINS: &str = "CoscanYieldingJoins";
@@ -42,8 +42,8 @@ impl PhysicalOptimizerRule for YieldingJoins {
             if !MULTIPLYING.contains(&node.name()) {
                 return Ok(Transformed::no(node));
             }
-            let node: Arc<dyn ExecutionPlan> = Arc::new(YieldingExec::new(in_pieces(node)?));
-            Ok(Transformed::yes(node))
+            let node = YieldingExec::new(in_pieces(node)?, GivesWay::AfterBatches);
+            Ok(Transformed::yes(Arc::new(node) as _))
         })?;
         Ok(wrapped.data)
     }
@@ -67,7 +67,8 @@ fn in_pieces(join: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut children: Vec<_> = join.children().into_iter().map(Arc::clone).collect();
     // The left side is kept in memory; the right side is the probe side.
     if let Some(probe) = children.pop() {
-        children.push(Arc::new(YieldingExec::in_pieces(probe, loops)));
+        let way = GivesWay::InPieces { for_loops: loops };
+        children.push(Arc::new(YieldingExec::new(probe, way)));
     }
     replace_children_if_necessary(join, children)
 }

@@ -13,10 +13,12 @@
 //! | file | question |
 //! |---|---|
 //! | `mod.rs` | how does a consumer get the batches of a query? |
+//! | `answer.rs` | what does a client get of a statement: rows, or only a tag? |
 //! | `pump.rs` | who computes them? |
 //! | `queue.rs` | where do they wait? |
 //! | `rerun.rs` | which queries are run again, and when? |
 //! | `silent.rs` | what becomes of a query whose consumer does not come back? |
+//! | `statement_threads.rs` | on which threads are statements parsed, planned and started? |
 //! | `task.rs` | on which threads does it run, and what ends a task? |
 //!
 //! Not here: how a plan becomes streams (`session/start.rs`); how rows are written.
@@ -28,10 +30,12 @@
 //! S4: a panic in a task comes back as an error.
 //! S6: batches that wait for an idle client are on disk.
 
+mod answer;
 mod pump;
 mod queue;
 mod rerun;
 mod silent;
+mod statement_threads;
 mod task;
 
 use std::any::Any;
@@ -57,8 +61,10 @@ use task::Task;
 use crate::memory::Promise;
 use crate::tasks::QueryTasks;
 
+pub use answer::{Answer, SHOW, rows_tag};
 pub use queue::{IDLE_AFTER, LARGE_BYTES};
 pub(crate) use rerun::{Again, Estimate, Start, wanted_memory};
+pub use statement_threads::StatementThreads;
 pub use task::{QueryRuntime, ended, guarded, panicked};
 
 /// What is held until the streams of a query are dropped: the memory of its plan, for example.

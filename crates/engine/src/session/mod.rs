@@ -9,6 +9,7 @@
 //! | `open_queries.rs` | which queries does a session have open, and what do they wait for? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
+//! | `shared_tables.rs` | which tables do all sessions see, and with which columns? |
 //! | `system_tables.rs` | what do the tables `coscan.*` show? |
 //! | `start.rs` | how does a plan start? |
 //! | `task_context.rs` | what do the tasks of a plan find in their context? |
@@ -24,6 +25,7 @@ mod on_nodes;
 mod open_queries;
 mod prepared;
 mod rust;
+mod shared_tables;
 mod start;
 mod system_tables;
 mod task_context;
@@ -43,18 +45,17 @@ use crate::error::{Error, Result};
 use crate::index::find_indexes;
 use crate::session_names::ChangeByQuery;
 use crate::settings::EngineConfig;
-use crate::tables::shared::{Place, SharedTables};
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
-pub(crate) use engine::WeakEngine;
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
 pub(crate) use ext::{add_settings, of_planned};
 pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
-pub use prepared::Prepared;
+pub use prepared::{Prepared, evaluate};
 pub use rust::Statement;
-pub use start::{StartOptions, TransactionRules, only_reads, start};
+use shared_tables::{Place, SharedTables};
+pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 
 /// The catalog and the schema that every session sees.
 const CATALOG: &str = "datafusion";

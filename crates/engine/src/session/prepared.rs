@@ -16,17 +16,22 @@ use coscan_pg::parameters::{
     Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
 };
 use coscan_pg::{PgError, Type, check_literals};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::array::Array;
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
+use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::{CopyToSource, Statement as DfStatement};
+use futures::FutureExt;
 use parking_lot::Mutex;
 
+use crate::running::StatementThreads;
 use crate::session_names::check;
 use crate::statement::{StatementSize, on_large_stack, plan_statement};
 
@@ -95,6 +100,23 @@ impl Prepared {
         })
     }
 
+    /// As [`Prepared::new`], on a server's threads. Dropping the future stops the planning.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub async fn on(
+        threads: &StatementThreads,
+        state: SessionState,
+        statement: DfStatement,
+        size: StatementSize,
+        declared: Vec<Option<Type>>,
+        written: Written,
+    ) -> Result<Self> {
+        let tasks = threads.begin();
+        let work = async move { Self::new(&state, statement, size, &declared, &written).await };
+        threads.step(&tasks, size, work).await
+    }
+
     /// The types of `$1`, `$2`, …
     #[must_use]
     pub fn types(&self) -> &[Type] {
@@ -156,6 +178,32 @@ impl Prepared {
         }
         let kinds = kinds(&self.types, &values);
         self.remake(state, kinds).await?.filled(values)
+    }
+
+    /// As [`Prepared::bind`], for a server's session. What must be planned again is planned on the
+    /// server's threads.
+    ///
+    /// # Errors
+    /// As [`Prepared::bind`].
+    pub async fn bind_on(
+        self: &Arc<Self>,
+        threads: &StatementThreads,
+        context: &SessionContext,
+        values: Vec<ScalarValue>,
+    ) -> Result<LogicalPlan> {
+        if !self.size.plans_long() {
+            // Usually nothing has changed since the plan was made, and it is used as it is.
+            let state = context.state_ref();
+            let state = state.read();
+            let bound = self.bind_current(&state, &values).now_or_never();
+            if let Some(Some(plan)) = bound.transpose()? {
+                return Ok(plan);
+            }
+        }
+        let (tasks, state) = (threads.begin(), context.state());
+        let prepared = Arc::clone(self);
+        let work = async move { prepared.bind(&state, values).await };
+        threads.step(&tasks, self.size, work).await
     }
 
     /// Plans the statement again.
@@ -240,10 +288,40 @@ async fn planned(
     if !kinds.is_empty() {
         write(&mut statement, &kinds);
     }
+    plan_checked(state, statement, size).await
+}
+
+/// The plan of a statement that the session may run.
+pub(super) async fn plan_checked(
+    state: &SessionState,
+    statement: DfStatement,
+    size: StatementSize,
+) -> Result<LogicalPlan> {
     let plan = plan_statement(state, statement, size).await?;
     // Rights are checked before anything else walks the plan.
     check(state, &plan)?;
     Ok(plan)
+}
+
+/// The value of a query of one expression, such as an argument of EXECUTE. The field names a type
+/// that Arrow lacks.
+///
+/// # Errors
+/// Those of planning, of rights and of running; 21000 if there is not one value.
+pub async fn evaluate(
+    state: SessionState,
+    statement: DfStatement,
+) -> Result<(ScalarValue, FieldRef)> {
+    let plan = state.statement_to_plan(statement).await?;
+    check(&state, &plan)?;
+    let field = Arc::clone(plan.schema().field(0));
+    let batches = DataFrame::new(state, plan).collect().await?;
+    let first = batches.iter().find(|batch| batch.num_rows() > 0);
+    let column = first.and_then(|batch| batch.columns().first());
+    match column {
+        Some(column) if column.len() == 1 => Ok((ScalarValue::try_from_array(column, 0)?, field)),
+        _ => Err(PgError::new("21000", "an argument of EXECUTE has one value").into()),
+    }
 }
 
 /// The kinds of parameters by their numbers.

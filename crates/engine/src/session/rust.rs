@@ -1,7 +1,7 @@
 //! How does a program prepare a statement, and run it with values?
 //!
-//! The server does the same for its clients, with the same dialect, the same types of parameters,
-//! and the same check that the plan is up to date (`prepared.rs`).
+//! A server's session plans (`prepared.rs`) and starts (`start.rs`) what its clients send by the
+//! same functions, on threads of the server.
 
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ use super::prepared::Prepared;
 use super::start::{StartOptions, start};
 use crate::error::Result;
 use crate::index::index_statement;
+use crate::running::{Answer, Running};
 use crate::statement::{StatementText, parse_postgresql, reserve_statement};
 
 /// A parsed and planned statement of PostgreSQL's SQL. Clones share it.
@@ -33,8 +34,8 @@ pub struct Statement {
     held: Arc<MemoryReservation>,
     /// Whether it takes long to plan.
     is_large: bool,
-    /// Whether it makes or drops an index, by a query.
-    runs_once: bool,
+    /// The tag of a statement that makes or drops an index, by a query. Such a query runs once.
+    tag: Option<&'static str>,
 }
 
 impl Session {
@@ -60,7 +61,7 @@ impl Session {
             prepared: Arc::new(prepared.await?),
             held: Arc::new(held),
             is_large: text.size.plans_long(),
-            runs_once: about_index.is_some_and(|index| index.tag.is_some()),
+            tag: about_index.and_then(|index| index.tag),
         })
     }
 }
@@ -76,6 +77,24 @@ impl Statement {
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
         named(self.prepared.schema())
+    }
+
+    /// What its text asks for: rows, or something done of which a tag tells.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let tag = self.tag.map(Answer::Done);
+        tag.unwrap_or_else(|| Answer::of(&self.prepared.plan()))
+    }
+
+    /// As [`Statement::execute`], on the threads and in the transaction of `options`. The columns
+    /// have the planner's names, which are unique; [`Statement::schema`] has PostgreSQL's.
+    ///
+    /// # Errors
+    /// As [`Statement::execute`].
+    pub async fn start(&self, values: Vec<ScalarValue>, options: StartOptions) -> Result<Running> {
+        let state = self.session.context().state();
+        let plan = self.prepared.bind(&state, values).await?;
+        Ok(self.begin(state, plan, options).await?)
     }
 
     /// Starts the statement with these values. The stream computes rows as the caller polls it;
@@ -106,13 +125,8 @@ impl Statement {
         plan: LogicalPlan,
     ) -> Result<SendableRecordBatchStream> {
         let creates = matches!(plan, LogicalPlan::Ddl(_));
-        let options = StartOptions {
-            guard: Some(Arc::clone(&self.held) as _),
-            is_large: self.is_large,
-            runs_once: self.runs_once,
-            ..StartOptions::of_caller()?
-        };
-        let mut running = start(self.session.context(), state, plan, options).await?;
+        let options = StartOptions::of_caller()?;
+        let mut running = self.begin(state, plan, options).await?;
         let schema = named(running.schema());
         let columns = SchemaRef::clone(&schema);
         if creates {
@@ -126,6 +140,21 @@ impl Statement {
         let rows = running.into_stream();
         let rows = rows.map(move |batch| renamed(batch?, &columns));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    async fn begin(
+        &self,
+        state: SessionState,
+        plan: LogicalPlan,
+        options: StartOptions,
+    ) -> PlanResult<Running> {
+        let options = StartOptions {
+            guard: Some(Arc::new((Arc::clone(&self.held), options.guard)) as _),
+            is_large: self.is_large || options.is_large,
+            runs_once: self.tag.is_some() || options.runs_once,
+            ..options
+        };
+        start(self.session.context(), state, plan, options).await
     }
 }
 

@@ -3,7 +3,7 @@
 //! The plan is held to the session's rights and to its transaction, is given memory of its own, and
 //! becomes streams, which tasks compute (`running/`). One that reads, or writes all at once, may be
 //! run again.
-//! Not here: how a statement becomes a plan (`rust.rs`, `prepared.rs`, the server's `session.rs`).
+//! Not here: how a statement becomes a plan (`prepared.rs`).
 
 use std::sync::Arc;
 
@@ -14,6 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement as DfStatement;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
@@ -23,13 +24,15 @@ use super::admission::Admission;
 use super::minimum::Minimum;
 use super::on_nodes::{self, OnNodes};
 use super::open_queries::{OpenQueries, OpenQuery};
+use super::prepared::plan_checked;
 use super::task_context::task_context;
 use crate::commit_point::{CommitPoint, Run};
 use crate::effects::Effects;
 use crate::error::{Error, engine_error};
-use crate::running::{Again, Estimate, Guard, Running, Start, Streams};
+use crate::memory::QueryMemory;
+use crate::running::{Again, Answer, Estimate, Guard, Running, Start, StatementThreads, Streams};
 use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
-use crate::statement::on_large_stack;
+use crate::statement::{StatementSize, on_large_stack};
 use crate::tasks::{self, Fingerprint, QueryTasks};
 
 /// How a plan is started.
@@ -103,6 +106,63 @@ impl Session {
     }
 }
 
+/// What a server's session runs.
+pub enum ToRun {
+    /// A statement that is yet to be planned.
+    Statement(Box<DfStatement>),
+    /// A plan that the session may run.
+    Plan(Box<LogicalPlan>),
+}
+
+/// How a server's session runs a statement.
+pub struct RunOptions {
+    /// The size of its text.
+    pub size: StatementSize,
+    /// Held until its streams are dropped.
+    pub guard: Option<Guard>,
+    /// Answered instead of its rows: then it runs for an effect, and only once.
+    pub tag: Option<&'static str>,
+    /// What the transaction at hand asks of it.
+    pub transaction: TransactionRules,
+    /// Up to when it can be given up.
+    pub commit_point: Arc<CommitPoint>,
+}
+
+/// Plans a statement and starts its plan, for a server's session. Both are one task: on busy cores
+/// each switch to another thread takes milliseconds. Dropping the future ends it.
+///
+/// # Errors
+/// As [`Session::start`].
+pub async fn run(
+    context: &SessionContext,
+    threads: &StatementThreads,
+    to_run: ToRun,
+    options: RunOptions,
+) -> Result<(Answer, Running)> {
+    let RunOptions { size, tag, .. } = options;
+    let (context, tasks) = (context.clone(), threads.begin());
+    let state = context.state();
+    let options = StartOptions {
+        runtime: threads.runtime().clone(),
+        tasks: Some(Arc::clone(&tasks)),
+        guard: options.guard,
+        is_large: size.plans_long(),
+        runs_once: tag.is_some(),
+        transaction: options.transaction,
+        commit_point: Some(options.commit_point),
+    };
+    let work = async move {
+        let plan = match to_run {
+            ToRun::Statement(statement) => plan_checked(&state, *statement, size).await?,
+            ToRun::Plan(plan) => *plan,
+        };
+        let answer = tag.map_or_else(|| Answer::of(&plan), Answer::Done);
+        let running = start(&context, state, plan, options).await?;
+        Ok((answer, running))
+    };
+    threads.step(&tasks, size, work).await
+}
+
 /// Starts a plan in a session, which may be somebody else's, with its `state` at the time when the
 /// statement began. Its first batches are computed by the thread that calls this, if that is one of
 /// the queries' and has nothing else to do.
@@ -153,37 +213,35 @@ pub async fn start(
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();
     let may_wait = may_run_again && is_only && !transaction.undoable;
-    let admission = Admission::of(&session, physical.as_ref(), open.as_ref(), may_wait);
-    let (memory, promise) = on_large_stack(admission)
-        .await
-        .map_or((None, None), |begun| (Some(begun.memory), begun.promise));
-    let environment = memory.as_ref().map_or_else(
-        || Arc::clone(&session),
-        |memory| memory.environment(&session),
-    );
+    let (environment, begun) = admitted(&session, &physical, open.as_ref(), may_wait).await;
+    let (memory, promise) = begun.map_or((None, None), |begun| (Some(begun.memory), begun.promise));
     let effects = planned.state.config().get_extension::<Effects>();
     let effects = effects.map(Effects::since_now);
-    let streams = on_large_stack(async {
-        let streams = planned.streams(&physical, environment)?;
-        if let Some((snapshot, state, plan)) = seen {
-            snapshot.check(&state, &plan).await?;
-        }
-        Ok::<_, DataFusionError>(streams)
-    })
-    .await?;
+    let streams = on_large_stack(planned.streams_as_seen(&physical, environment, seen)).await?;
     let guard = Arc::new((guard, open));
     let mut running = Running::start(runtime, tasks, streams, guard, promise);
     if let Some(memory) = memory
         && may_run_again
     {
-        let nodes = planned.state.config().get_extension::<OnNodes>();
-        let turn = nodes.map(|nodes| Arc::clone(&nodes.turn));
-        let estimate = planned.estimate();
-        let start = planned.start_again(session);
-        let again = Again::new(memory, point, start, estimate);
-        running.may_run_again(again.with_turn(turn).unless(effects));
+        running.may_run_again(planned.again(session, memory, point).unless(effects));
     }
     Ok(running)
+}
+
+/// Admits a query: what it runs in, and with which memory, if that is an engine's.
+async fn admitted(
+    session: &Arc<RuntimeEnv>,
+    physical: &Arc<dyn ExecutionPlan>,
+    open: Option<&OpenQuery>,
+    may_wait: bool,
+) -> (Arc<RuntimeEnv>, Option<Admission>) {
+    let admission = Admission::of(session, physical.as_ref(), open, may_wait);
+    let begun = on_large_stack(admission).await;
+    let environment = match &begun {
+        Some(begun) => begun.memory.environment(session),
+        None => Arc::clone(session),
+    };
+    (environment, begun)
 }
 
 /// Counts a query among those that its session has open; false if it is not the only one, or the
@@ -207,6 +265,9 @@ pub fn only_reads(plan: &LogicalPlan) -> bool {
         Explain(_) | Analyze(_) | Copy(_) | Dml(_) | Ddl(_) | Statement(_)
     )
 }
+
+/// What a transaction sees, and the statement that is compared with it.
+type Seen = (Arc<Snapshot>, SessionState, LogicalPlan);
 
 /// A plan that can be started, again and again if it changes nothing before its commit point.
 struct Planned {
@@ -246,6 +307,34 @@ impl Planned {
             }
             None => partitions(plan, context),
         }
+    }
+
+    /// The streams, if the files are those that the transaction sees.
+    async fn streams_as_seen(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        environment: Arc<RuntimeEnv>,
+        seen: Option<Seen>,
+    ) -> Result<Streams> {
+        let streams = self.streams(plan, environment)?;
+        if let Some((snapshot, state, plan)) = seen {
+            snapshot.check(&state, &plan).await?;
+        }
+        Ok(streams)
+    }
+
+    /// How the query is run again, with the memory of each run.
+    fn again(
+        self: Arc<Self>,
+        session: Arc<RuntimeEnv>,
+        memory: Arc<QueryMemory>,
+        point: Arc<CommitPoint>,
+    ) -> Again<Streams> {
+        let nodes = self.state.config().get_extension::<OnNodes>();
+        let turn = nodes.map(|nodes| Arc::clone(&nodes.turn));
+        let estimate = self.estimate();
+        let start = self.start_again(session);
+        Again::new(memory, point, start, estimate).with_turn(turn)
     }
 
     /// The plan, to be started when it is the query's turn.

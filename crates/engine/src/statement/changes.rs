@@ -93,15 +93,7 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
                 return delete_of(state, table, target, delete, with).await;
             }
         }
-        Statement::Truncate(truncate) => {
-            for TruncateTableTarget { name, .. } in &truncate.table_names {
-                if let Some((_, table)) = table_of(state, name).await?
-                    && table.table_type() == TableType::View
-                {
-                    return refuse("42809", &format!("\"{}\" is not a table", last_of(name)));
-                }
-            }
-        }
+        Statement::Truncate(truncate) => check_truncated(state, &truncate.table_names).await?,
         _ => {}
     }
     let statement = DfStatement::Statement(Box::new(inner));
@@ -110,6 +102,18 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
         create.temporary |= is_temporary;
     }
     Ok(plan)
+}
+
+/// Refuses to empty a view.
+async fn check_truncated(state: &SessionState, targets: &[TruncateTableTarget]) -> Result<()> {
+    for TruncateTableTarget { name, .. } in targets {
+        if let Some((_, table)) = table_of(state, name).await?
+            && table.table_type() == TableType::View
+        {
+            return refuse("42809", &format!("\"{}\" is not a table", last_of(name)));
+        }
+    }
+    Ok(())
 }
 
 fn has_alias(factor: &TableFactor) -> bool {
@@ -297,19 +301,9 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     let names: Vec<ObjectName> = names.map(ObjectName::from).collect();
     let Some(source) = &mut insert.source else {
         // DEFAULT VALUES.
-        if !insert.assignments.is_empty() || names.is_empty() {
-            return Ok(());
+        if insert.assignments.is_empty() && !names.is_empty() {
+            insert.source = Some(Box::new(default_row(state, table.as_ref(), &names)?));
         }
-        let row = names
-            .iter()
-            .map(|column| default_of(state, table.as_ref(), column));
-        let row = row.collect::<Result<Vec<_>>>()?;
-        let values = SetExpr::Values(Values {
-            explicit_row: false,
-            value_keyword: false,
-            rows: vec![Parens::with_empty_span(row)],
-        });
-        insert.source = Some(Box::new(query_of(values)));
         return Ok(());
     };
     let columns = match insert.columns.as_slice() {
@@ -327,19 +321,7 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
         _ => None,
     };
     if let Some(given) = given {
-        let known = if insert.columns.is_empty() {
-            names.len()
-        } else {
-            insert.columns.len()
-        };
-        if given > known {
-            return refuse("42601", "INSERT has more expressions than target columns");
-        }
-        if insert.columns.is_empty() && given < known {
-            insert.columns = names[..given].to_vec();
-        } else if given < known {
-            return refuse("42601", "INSERT has more target columns than expressions");
-        }
+        fit_columns(&mut insert.columns, &names, given)?;
     }
     let columns = if insert.columns.is_empty() {
         &names
@@ -352,6 +334,42 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
         .collect();
     if uuids.contains(&true) {
         as_bytes(source, &uuids)?;
+    }
+    Ok(())
+}
+
+/// The row of an INSERT of DEFAULT VALUES.
+fn default_row(
+    state: &SessionState,
+    table: &dyn TableProvider,
+    columns: &[ObjectName],
+) -> Result<Query> {
+    let row = columns
+        .iter()
+        .map(|column| default_of(state, table, column));
+    let row = row.collect::<Result<Vec<_>>>()?;
+    Ok(query_of(SetExpr::Values(Values {
+        explicit_row: false,
+        value_keyword: false,
+        rows: vec![Parens::with_empty_span(row)],
+    })))
+}
+
+/// Checks that an INSERT has as many columns as values are given; if it names no columns, names
+/// the first of them.
+fn fit_columns(columns: &mut Vec<ObjectName>, names: &[ObjectName], given: usize) -> Result<()> {
+    let known = if columns.is_empty() {
+        names.len()
+    } else {
+        columns.len()
+    };
+    if given > known {
+        return refuse("42601", "INSERT has more expressions than target columns");
+    }
+    if columns.is_empty() && given < known {
+        *columns = names[..given].to_vec();
+    } else if given < known {
+        return refuse("42601", "INSERT has more target columns than expressions");
     }
     Ok(())
 }

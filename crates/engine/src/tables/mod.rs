@@ -3,7 +3,6 @@
 //! | where | question |
 //! |---|---|
 //! | `registration.rs` | which files are the table at a path? |
-//! | `shared.rs` | which tables do all sessions see, and with which columns? |
 //! | `stamp.rs` | has a local file or folder changed since a table was made of it? |
 //! | `locations.rs` | how are files in several places one table? |
 //! | `partitioned.rs` | what are the values of columns that are folders named `key=value`? |
@@ -13,7 +12,8 @@
 //! | `one_listing.rs` | does a statement that names a table several times see one state of its files? |
 //! | `pending.rs` | which files did a session's open transaction write? |
 //!
-//! Not here: object stores (`object_stores/`), who sees which table (`session_names/`).
+//! Not here: object stores (`object_stores/`), who sees which table (`session_names/`,
+//! `session/shared_tables.rs`).
 
 mod locations;
 pub(crate) mod metadata;
@@ -22,9 +22,11 @@ mod parquet_format;
 pub(crate) mod partitioned;
 pub(crate) mod pending;
 pub(crate) mod registration;
-pub(crate) mod shared;
 mod stamp;
 mod writing;
+
+pub(crate) use parquet_format::is_outdated;
+pub(crate) use stamp::Stamp;
 
 /// The schema of the system tables, which describe the engine itself.
 pub(crate) const SYSTEM_SCHEMA: &str = "coscan";

@@ -51,7 +51,7 @@ pub(crate) struct CheckedParquet {
 }
 
 /// Whether a scan has found a file that the table's columns cannot hold.
-pub(super) fn is_outdated(table: &dyn TableProvider) -> bool {
+pub(crate) fn is_outdated(table: &dyn TableProvider) -> bool {
     let format = files_of(table).map(|files| &files.options().format);
     let parquet = format.and_then(|format| format.downcast_ref::<CheckedParquet>());
     parquet.is_some_and(|parquet| parquet.outdated.load(Ordering::Relaxed))

@@ -14,7 +14,7 @@ use super::locations;
 
 /// What each of a path's places held; `None` for one that is not local or does not exist.
 #[derive(Debug, PartialEq)]
-pub(super) struct Stamp(Vec<Option<Seen>>);
+pub(crate) struct Stamp(Vec<Option<Seen>>);
 
 #[derive(Debug, PartialEq)]
 struct Seen {
@@ -24,14 +24,14 @@ struct Seen {
 }
 
 impl Stamp {
-    pub(super) fn of(path: &str) -> Self {
+    pub(crate) fn of(path: &str) -> Self {
         let places = locations::split(path);
         Self(places.into_iter().map(seen).collect())
     }
 
     /// Whether a place now holds something else. A place that was removed does not count as
     /// changed: a scan reports that.
-    pub(super) fn has_changed(&self, path: &str) -> bool {
+    pub(crate) fn has_changed(&self, path: &str) -> bool {
         let now = Self::of(path);
         now.0.len() != self.0.len()
             || now

@@ -53,7 +53,7 @@ pub(crate) use long::Threads;
 pub use measured::Fingerprint;
 pub use scheduled::Scheduled;
 pub(crate) use yielding::{give_way, spend, yielding};
-pub use yielding_exec::YieldingExec;
+pub(crate) use yielding_exec::{GivesWay, YieldingExec};
 
 /// The time at which each level ends: 5 ms, then ten times as much for each next level, so that
 /// similar queries share a level. The length of queries that arrive at once is unknown, so in a

@@ -1,12 +1,13 @@
 //! Promised, for a program's queries as for a server's: a query, or a write into memory, that finds
 //! no memory because others hold it is run again when they have ended; a query whose rows are not
 //! read is ended when others need its memory; a lower limit ends a query that no longer fits;
-//! dropping the rows ends the query.
+//! dropping the rows ends the query; a statement that was given up changes nothing.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Int64Array, RecordBatch};
-use coscan::{Engine, EngineConfig, Session};
+use coscan::{CommitPoint, Engine, EngineConfig, Session, StartOptions};
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{StreamExt, TryStreamExt};
 use tokio::time::sleep;
@@ -153,4 +154,29 @@ async fn dropping_the_rows_ends_the_query() {
         assert!(begun.elapsed() < Duration::from_secs(10), "it holds memory");
         sleep(Duration::from_millis(5)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_statement_that_was_given_up_changes_nothing() {
+    let session = engine(1 << 30).session();
+    let made = "CREATE TABLE made AS SELECT 0::bigint AS n";
+    session.sql(made).await.unwrap();
+    let insert = "INSERT INTO made SELECT 1::bigint";
+    let statement = session.prepare(insert, &[]).await.unwrap();
+    let point = Arc::<CommitPoint>::default();
+    assert!(point.abandon());
+    let options = StartOptions {
+        commit_point: Some(point),
+        ..StartOptions::of_caller().unwrap()
+    };
+    let given_up = statement.start(vec![], options).await.unwrap();
+    let error = given_up.finish(statement.answer()).await.unwrap_err();
+    assert!(error.to_string().contains("canceling"), "{error}");
+    let options = StartOptions::of_caller().unwrap();
+    let running = statement.start(vec![], options).await.unwrap();
+    let tag = running.finish(statement.answer()).await.unwrap();
+    assert_eq!(tag, "INSERT 0 1");
+    let rows = session.sql("SELECT count(*) FROM made").await.unwrap();
+    let rows: Vec<_> = rows.try_collect().await.unwrap();
+    assert_eq!(only_number(&rows), 2);
 }

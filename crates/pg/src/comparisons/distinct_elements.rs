@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, BinaryArray, ListArray, UInt32Array};
 use datafusion::arrow::buffer::OffsetBuffer;
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
@@ -14,9 +14,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, lit,
 };
-use datafusion::scalar::ScalarValue;
 
 use super::list_key::bytes;
+use crate::functions::{array_field, lists_and_order};
 
 /// The distinct elements of an array, sorted.
 pub(crate) fn distinct_elements(array: Expr, is_ascending: bool, nulls_first: bool) -> Expr {
@@ -49,29 +49,15 @@ impl ScalarUDFImpl for DistinctElements {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        match args.arg_fields.first() {
-            Some(array) => Ok(Arc::clone(array)),
-            None => internal_err!("distinct_elements takes an array"),
-        }
+        array_field(self.name(), &args)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [
-            array,
-            ColumnarValue::Scalar(ScalarValue::Boolean(Some(descending))),
-            ColumnarValue::Scalar(ScalarValue::Boolean(Some(nulls_first))),
-        ] = args.args.as_slice()
-        else {
-            return internal_err!("distinct_elements takes an array and two constants");
-        };
-        let array = array.to_array(args.number_rows)?;
-        let (Some(lists), DataType::List(element)) =
-            (array.as_list_opt::<i32>(), args.arg_fields[0].data_type())
-        else {
+        let (lists, options) = lists_and_order(self.name(), &args)?;
+        let DataType::List(element) = args.arg_fields[0].data_type() else {
             return internal_err!("distinct_elements takes an array");
         };
-        let options = SortOptions::new(*descending, *nulls_first);
-        let distinct = distinct(lists, element, options)?;
+        let distinct = distinct(&lists, element, options)?;
         Ok(ColumnarValue::Array(Arc::new(distinct)))
     }
 }

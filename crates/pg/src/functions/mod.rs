@@ -29,7 +29,7 @@ pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use single_row::single_row;
-pub(crate) use sorted_array::sorted_array;
+pub(crate) use sorted_array::{array_field, lists_and_order, sorted_array};
 pub(crate) use stored_as::stored_as;
 pub(crate) use text::{IS_NORMALIZED, unescaped};
 

@@ -39,30 +39,41 @@ impl ScalarUDFImpl for SortedArray {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        match args.arg_fields.first() {
-            Some(array) => Ok(Arc::clone(array)),
-            None => internal_err!("sorted_array takes an array"),
-        }
+        array_field(self.name(), &args)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [
-            array,
-            ColumnarValue::Scalar(ScalarValue::Boolean(Some(descending))),
-            ColumnarValue::Scalar(ScalarValue::Boolean(Some(nulls_first))),
-        ] = args.args.as_slice()
-        else {
-            return internal_err!("sorted_array takes an array and two constants");
-        };
-        let options = SortOptions {
-            descending: *descending,
-            nulls_first: *nulls_first,
-        };
-        let array = array.to_array(args.number_rows)?;
-        let Some(lists) = array.as_list_opt::<i32>() else {
-            return internal_err!("sorted_array takes an array");
-        };
-        Ok(ColumnarValue::Array(Arc::new(sorted(lists, options)?)))
+        let (lists, options) = lists_and_order(self.name(), &args)?;
+        Ok(ColumnarValue::Array(Arc::new(sorted(&lists, options)?)))
+    }
+}
+
+/// The field of a function that returns arrays of its first argument's type.
+pub(crate) fn array_field(function: &str, args: &ReturnFieldArgs) -> Result<FieldRef> {
+    match args.arg_fields.first() {
+        Some(array) => Ok(Arc::clone(array)),
+        None => internal_err!("{function} takes an array"),
+    }
+}
+
+/// The arguments of a function of `(array, descending, nulls_first)`, the last two of which are
+/// constants: the arrays, and the order of their elements.
+pub(crate) fn lists_and_order(
+    function: &str,
+    args: &ScalarFunctionArgs,
+) -> Result<(ListArray, SortOptions)> {
+    let [
+        array,
+        ColumnarValue::Scalar(ScalarValue::Boolean(Some(descending))),
+        ColumnarValue::Scalar(ScalarValue::Boolean(Some(nulls_first))),
+    ] = args.args.as_slice()
+    else {
+        return internal_err!("{function} takes an array and two constants");
+    };
+    let array = array.to_array(args.number_rows)?;
+    match array.as_list_opt::<i32>() {
+        Some(lists) => Ok((lists.clone(), SortOptions::new(*descending, *nulls_first))),
+        None => internal_err!("{function} takes an array"),
     }
 }
 

@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
+use super::float_range::{float_overflow, float_underflow};
 use super::integers::checked;
 use super::numeric::{Numeric, fits, power_of_ten, shown_scale, ten};
 use super::power;
@@ -599,14 +600,6 @@ mod floats {
     }
 }
 use floats::{float32, float64};
-
-pub(crate) fn float_overflow() -> PgError {
-    PgError::new("22003", "value out of range: overflow")
-}
-
-pub(crate) fn float_underflow() -> PgError {
-    PgError::new("22003", "value out of range: underflow")
-}
 
 fn decimals(op: Op, a: &ArrayRef, b: &ArrayRef, result: &DataType) -> Result<ArrayRef> {
     let scale = |array: &ArrayRef| digits(array.data_type()).map_or(0, |(_, scale)| scale);

@@ -23,9 +23,10 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 use num_bigint::BigInt;
 
-use super::arithmetic::{OPEN, as_decimal, digits, float_overflow, float_underflow};
+use super::arithmetic::{OPEN, as_decimal, digits};
 use super::c_math;
 use super::degrees;
+use super::float_range::{float_overflow, float_underflow};
 use super::numeric::{Numeric, fits, shown_scale};
 use super::power;
 use super::small::rounded;

@@ -4,6 +4,7 @@ pub(crate) mod aggregation;
 pub(crate) mod arithmetic;
 mod c_math;
 mod degrees;
+mod float_range;
 mod functions;
 pub(crate) mod integers;
 pub(crate) mod numeric;

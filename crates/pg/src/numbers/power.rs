@@ -5,7 +5,7 @@
 
 use num_bigint::BigInt;
 
-use super::arithmetic::{float_overflow, float_underflow};
+use super::float_range::{float_overflow, float_underflow};
 use super::numeric::{Numeric, ten};
 use crate::casts::overflow;
 use crate::error::PgError;

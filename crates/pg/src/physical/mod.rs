@@ -5,6 +5,7 @@
 //! | `ambiguous_filters.rs` | to which column does a pushed-down filter refer? |
 //! | `large_limits.rs` | for which limits does a heap find the first groups? |
 //! | `offsets.rs` | to which rows does the limit above a sort apply? |
+//! | `over.rs` | a plan node that is as its input, but for how it returns rows |
 //! | `overstated.rs` | which stated orders and constants do the rows of a join lack? |
 //! | `top_k.rs` | which rows may the filter of a sort with a limit remove? |
 //! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
@@ -12,6 +13,7 @@
 mod ambiguous_filters;
 mod large_limits;
 mod offsets;
+mod over;
 mod overstated;
 mod top_k;
 mod unproven_orders;
@@ -22,6 +24,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
+pub use over::{OverExec, Way};
 pub use overstated::StatedExec;
 use top_k::TopK;
 use unproven_orders::UnprovenOrders;

@@ -27,7 +27,7 @@ use coscan_pg::Moments;
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
 use datafusion::error::Result;
-use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 use datafusion_pg_catalog::pg_catalog::PgCatalogStaticTables;
@@ -90,43 +90,12 @@ impl PgCatalog {
     /// `pid`.
     pub(crate) fn install(&self, session: &SessionContext, user: &str, pid: i32) -> SessionContext {
         let state = session.state();
-        let database = state.config_options().catalog.default_catalog.clone();
-        let below = Arc::clone(state.catalog_list());
         let board = Arc::new(Board::default());
         let origins = Arc::new(Origins::default());
         let effects = Arc::new(Effects::default());
         let locks = Arc::new(self.locks.open(&effects));
-        let model = Model {
-            below: Arc::clone(&below),
-            database: database.clone(),
-            user: user.to_owned(),
-            backends: Arc::clone(&self.backends),
-            origins: Arc::clone(&origins),
-            describes_itself: state.config_options().catalog.information_schema,
-            pg: Arc::new(OnceLock::new()),
-            standard: Arc::new(OnceLock::new()),
-        };
-        let pg: Arc<dyn SchemaProvider> = Arc::new(PgSchema {
-            model: model.clone(),
-            shipped: Arc::clone(&self.shipped),
-            board: Arc::clone(&board),
-        });
-        let standard = model.describes_itself.then(|| {
-            let model = model.clone();
-            Arc::new(InformationSchema { model }) as Arc<dyn SchemaProvider>
-        });
-        // No other thread shares the model yet, so setting the cells succeeds.
-        let _ = model.pg.set(Arc::downgrade(&pg));
-        if let Some(standard) = &standard {
-            let _ = model.standard.set(Arc::downgrade(standard));
-        }
-
-        let overlay = Arc::new(Overlay {
-            below,
-            database,
-            pg,
-            standard,
-        });
+        let model = self.model(&state, user, &origins);
+        let overlay = Arc::new(self.overlay(&model, &board));
         let mut builder = SessionStateBuilder::new_from_existing(state);
         // `with_config` would create a new default schema, so the config is changed in place.
         if let Some(config) = builder.config() {
@@ -166,6 +135,45 @@ impl PgCatalog {
             session.register_udf(function.clone());
         }
         session
+    }
+
+    /// What the catalogue knows of a session.
+    fn model(&self, state: &SessionState, user: &str, origins: &Arc<Origins>) -> Model {
+        let catalog = &state.config_options().catalog;
+        Model {
+            below: Arc::clone(state.catalog_list()),
+            database: catalog.default_catalog.clone(),
+            user: user.to_owned(),
+            backends: Arc::clone(&self.backends),
+            origins: Arc::clone(origins),
+            describes_itself: catalog.information_schema,
+            pg: Arc::new(OnceLock::new()),
+            standard: Arc::new(OnceLock::new()),
+        }
+    }
+
+    /// The session's catalogs with our schemas, which the model learns.
+    fn overlay(&self, model: &Model, board: &Arc<Board>) -> Overlay {
+        let pg: Arc<dyn SchemaProvider> = Arc::new(PgSchema {
+            model: model.clone(),
+            shipped: Arc::clone(&self.shipped),
+            board: Arc::clone(board),
+        });
+        let standard = model.describes_itself.then(|| {
+            let model = model.clone();
+            Arc::new(InformationSchema { model }) as Arc<dyn SchemaProvider>
+        });
+        // No other thread shares the model yet, so setting the cells succeeds.
+        let _ = model.pg.set(Arc::downgrade(&pg));
+        if let Some(standard) = &standard {
+            let _ = model.standard.set(Arc::downgrade(standard));
+        }
+        Overlay {
+            below: Arc::clone(&model.below),
+            database: model.database.clone(),
+            pg,
+            standard,
+        }
     }
 }
 

@@ -20,10 +20,14 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 
 use super::columns::Column;
-use super::copy_file::{FORMAT, OPTION};
 use crate::failure::Failure;
 use coscan_pg::dialect::is_every_column;
 use coscan_pg::output::CellWriter;
+
+/// The name of the file format in DataFusion's statement (`copy_file.rs`).
+pub(super) const FORMAT: &str = "coscan_copy";
+/// The option that holds the format as text.
+pub(super) const OPTION: &str = "format.options";
 
 /// How the rows are written.
 #[derive(Debug, Clone, PartialEq, Eq)]

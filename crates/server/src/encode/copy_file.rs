@@ -38,12 +38,7 @@ use tokio::io::AsyncWriteExt;
 use coscan_pg::output::{CellWriter, cell_writer};
 
 use super::columns::{Column, columns};
-use super::copy::CopyFormat;
-
-/// The name of the format in DataFusion's statement.
-pub(crate) const FORMAT: &str = "coscan_copy";
-/// The option that holds the format as text.
-pub(crate) const OPTION: &str = "format.options";
+use super::copy::{CopyFormat, FORMAT, OPTION};
 
 /// Registers the format with a session.
 pub(crate) fn register(session: &SessionContext) {

@@ -20,4 +20,4 @@ mod rows;
 pub(super) use columns::{columns, description};
 pub(super) use copy::{CopyFormat, as_csv, copy_to_file, copy_to_stdout};
 pub(super) use cursor::{Declared, Scroll, Steps, Walk};
-pub(super) use rows::{EXPLAIN, Rows, SHOW, Source, ended};
+pub(super) use rows::{Rows, Source};

@@ -41,21 +41,8 @@ pub(crate) struct Rows {
     copy: Option<CopyFormat>,
     /// Whether a row has been written.
     begun: bool,
-    /// The first word of the tag that ends the result ([`ended`]).
+    /// The first word of the tag that ends the result ([`coscan::running::rows_tag`]).
     pub(crate) tag: &'static str,
-}
-
-/// The tag of EXPLAIN.
-pub(crate) const EXPLAIN: &str = "EXPLAIN";
-/// The tag of SHOW.
-pub(crate) const SHOW: &str = "SHOW";
-
-/// The tag that ends a result. EXPLAIN and SHOW do not count their rows.
-pub(crate) fn ended(word: &str, rows: usize) -> String {
-    match word {
-        EXPLAIN | SHOW => word.to_owned(),
-        word => format!("{word} {rows}"),
-    }
 }
 
 /// Where batches come from.

@@ -7,7 +7,7 @@
 //! If all connections with rows took turns, each would have a batch in hand, and such a batch is
 //! not in the budget. So only a connection that holds a turn takes the next batch, which otherwise
 //! stays where it is (`coscan::Running`).
-//! Not here: what happens to a batch whose client stops reading (`../protocol/simple.rs`).
+//! Not here: what happens to a batch whose client stops reading (`../protocol/results.rs`).
 //! Bounds: a turn lasts as long as encoding one batch: a connection that waits for its socket
 //! gives its turn up. Small batches, which go out at once, need no turn. Turns are granted in the
 //! order of requests.

@@ -190,19 +190,8 @@ impl Admitted {
 /// Does everything up to the first `ReadyForQuery`. `None` for a connection that ends here without
 /// an error.
 async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>, Failure> {
-    let startup = match wire.next().await {
-        Some(Ok(PgWireFrontendMessage::Startup(startup))) => startup,
-        Some(Ok(PgWireFrontendMessage::CancelRequest(request))) => {
-            // The answer to a cancel request is to close, whether or not it found a statement.
-            shared
-                .cancels
-                .cancel(request.pid, &request.secret_key)
-                .await;
-            return Ok(None);
-        }
-        Some(Ok(_)) => return Err(Failure::protocol("expected a startup message")),
-        Some(Err(error)) => return Err(error.into()),
-        None => return Ok(None),
+    let Some(startup) = first_message(wire, shared).await? else {
+        return Ok(None);
     };
     if shared.tls_required && !wire.secure {
         let text = "this server requires TLS: connect with sslmode=require or stricter";
@@ -256,6 +245,24 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
         registered,
         slot,
     }))
+}
+
+/// The startup message of a client; `None` if it has gone, or only cancels another's statement.
+async fn first_message(wire: &mut Wire, shared: &Shared) -> Result<Option<Startup>, Failure> {
+    match wire.next().await {
+        Some(Ok(PgWireFrontendMessage::Startup(startup))) => Ok(Some(startup)),
+        Some(Ok(PgWireFrontendMessage::CancelRequest(request))) => {
+            // The answer to a cancel request is to close, whether or not it found a statement.
+            shared
+                .cancels
+                .cancel(request.pid, &request.secret_key)
+                .await;
+            Ok(None)
+        }
+        Some(Ok(_)) => Err(Failure::protocol("expected a startup message")),
+        Some(Err(error)) => Err(error.into()),
+        None => Ok(None),
+    }
 }
 
 /// Tells a client of a newer minor version the server's version, and continues with that one.
@@ -321,11 +328,9 @@ async fn open_session(
     Ok(Session {
         context,
         settings,
-        runtime: shared.queries.handle.clone(),
-        tasks: Arc::clone(&shared.queries.tasks),
+        threads: Arc::clone(&shared.threads),
         senders: shared.senders.clone(),
         ledger,
-        aside: Arc::clone(&shared.aside),
         known: Arc::clone(&shared.known),
         current_cost: None,
         undoable: false,

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use coscan::running::{Answer, rows_tag};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
@@ -18,13 +19,11 @@ use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
 
 use super::connection::{Connection, Halt, supervise};
 use super::params::parameter_values;
-use super::simple::copied;
-use crate::encode::{columns, description, ended};
+use super::perform::copied;
+use crate::encode::{Declared, columns, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
-use crate::statements::{
-    Action, Life, Outcome, Parsed, Portal, Prepared, State, returns_rows, show_schema,
-};
+use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State, show_schema};
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {
@@ -93,8 +92,8 @@ impl Connection {
         };
         let schema = match (&action, &planned) {
             (Action::Plan(_), Some(planned)) => {
-                let returns = returns_rows(&planned.plan());
-                returns.then(|| SchemaRef::clone(planned.schema()))
+                let has_rows = Answer::of(&planned.plan()).has_rows();
+                has_rows.then(|| SchemaRef::clone(planned.schema()))
             }
             (Action::Show(name), _) => Some(show_schema(name)),
             _ => None,
@@ -231,34 +230,18 @@ impl Connection {
             };
             let plan = plan.take();
             self.begin_if_changed(plan.as_ref(), action).await?;
-            if action.queries() {
-                self.transaction.query(&mut self.session).await?;
-            }
             let is_planned = plan.is_some();
-            let point = Arc::clone(&interrupt.commit_point);
             let outcome = match plan {
                 Some(plan) => {
                     self.session.settings.drop_requests();
                     if let Action::Declare { name, declared, .. } = action {
-                        self.check_cursor(*declared)?;
-                        let start = self.session.start(plan, None, None, &[], point);
-                        let rows = supervise(&mut self.wire, &mut interrupt, start).await?;
-                        self.open_cursor(name, *declared, rows, &mut interrupt)
+                        self.declare_bound(name, *declared, plan, &mut interrupt)
                             .await?;
                         return self.complete("DECLARE CURSOR".to_owned());
                     }
-                    let announced = prepared.schema.clone();
-                    let formats = match action.copy_format() {
-                        Some(_) => &[],
-                        None => portal.formats.as_slice(),
-                    };
-                    let tag = action.tag();
-                    let start = self.session.start(plan, tag, announced, formats, point);
-                    let mut outcome = supervise(&mut self.wire, &mut interrupt, start).await?;
-                    if let Some(format) = action.copy_format() {
-                        copied(&mut outcome, format)?;
-                    }
-                    outcome
+                    let formats = portal.formats.as_slice();
+                    self.start_bound(plan, &prepared, action, formats, &mut interrupt)
+                        .await?
                 }
                 None => {
                     // In this protocol the client asks for the description itself, if it wants
@@ -290,6 +273,44 @@ impl Connection {
         Ok(())
     }
 
+    /// Opens a cursor by a bound plan.
+    async fn declare_bound(
+        &mut self,
+        name: &str,
+        declared: Declared,
+        plan: LogicalPlan,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Halt> {
+        self.check_cursor(declared)?;
+        let point = Arc::clone(&interrupt.commit_point);
+        let start = self.session.start(plan, None, None, &[], point);
+        let rows = supervise(&mut self.wire, interrupt, start).await?;
+        self.open_cursor(name, declared, rows, interrupt).await
+    }
+
+    /// Starts a bound plan, whose rows the client asked for in these formats.
+    async fn start_bound(
+        &mut self,
+        plan: LogicalPlan,
+        prepared: &Prepared,
+        action: &Action,
+        formats: &[i16],
+        interrupt: &mut Interrupt,
+    ) -> Result<Outcome, Halt> {
+        let formats = match action.copy_format() {
+            Some(_) => &[],
+            None => formats,
+        };
+        let (tag, announced) = (action.tag(), prepared.schema.clone());
+        let point = Arc::clone(&interrupt.commit_point);
+        let start = self.session.start(plan, tag, announced, formats, point);
+        let mut outcome = supervise(&mut self.wire, interrupt, start).await?;
+        if let Some(format) = action.copy_format() {
+            copied(&mut outcome, format)?;
+        }
+        Ok(outcome)
+    }
+
     /// Sends the rows of a portal, at most `max`.
     async fn send_portal(
         &mut self,
@@ -311,7 +332,7 @@ impl Connection {
                 if sent.complete {
                     self.end_copy(rows)?;
                     let tag = rows.tag;
-                    self.complete(ended(tag, sent.rows))?;
+                    self.complete(rows_tag(tag, sent.rows))?;
                     *state = State::Done(tag);
                 } else {
                     self.wire.put(&PgWireBackendMessage::PortalSuspended(
@@ -320,7 +341,7 @@ impl Connection {
                 }
             }
             State::Done(tag) => {
-                let tag = ended(tag, 0);
+                let tag = rows_tag(tag, 0);
                 self.complete(tag)?;
             }
             State::Spent => {
@@ -333,7 +354,7 @@ impl Connection {
     }
 
     /// P1: the messages up to the Sync are one transaction. Statements that only read are no part
-    /// of it.
+    /// of it. Tells the transaction if the statement is a query.
     async fn begin_if_changed(
         &mut self,
         plan: Option<&LogicalPlan>,
@@ -345,6 +366,9 @@ impl Connection {
         };
         if changes {
             self.transaction.begin(&self.session).await?;
+        }
+        if action.queries() {
+            self.transaction.query(&mut self.session).await?;
         }
         Ok(())
     }

@@ -11,9 +11,7 @@ use coscan_pg::dialect::{Written, type_of};
 use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{Encoding, cast_to, sql_name, value};
 use coscan_pg::resolve::is_assignable;
-use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::FieldRef;
-use datafusion::dataframe::DataFrame;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -154,26 +152,8 @@ impl Session {
 
     /// Evaluates an expression without columns. The field names a type that Arrow lacks.
     async fn evaluated(&self, expr: Expr) -> Result<(ScalarValue, FieldRef), Failure> {
-        let state = self.context.state();
-        let statement = select(expr)?;
-        let work = async move {
-            let plan = state.statement_to_plan(statement).await?;
-            coscan::check_rights(&state, &plan)?;
-            let field = Arc::clone(plan.schema().field(0));
-            let batches = DataFrame::new(state, plan).collect().await?;
-            let first = batches.iter().find(|batch| batch.num_rows() > 0);
-            let column = first.and_then(|batch| batch.columns().first());
-            match column {
-                Some(column) if column.len() == 1 => {
-                    Ok((ScalarValue::try_from_array(column, 0)?, field))
-                }
-                _ => Err(Failure::new(
-                    "21000",
-                    "an argument of EXECUTE has one value",
-                )),
-            }
-        };
-        guarded(&self.runtime, work).await
+        let work = coscan::evaluate(self.context.state(), select(expr)?);
+        Ok(guarded(self.threads.runtime(), work).await?)
     }
 }
 

@@ -5,14 +5,14 @@
 use std::sync::Arc;
 
 use coscan::Confinement;
-use coscan::running::QueryRuntime;
+use coscan::running::StatementThreads;
 use pgwire::api::{ConnectionManager, RandomPidSecretKeyGenerator};
 use tokio::sync::{Semaphore, watch};
 
 use crate::catalog::PgCatalog;
 use crate::config::SessionFactory;
 use crate::net::{Phase, Senders, Tls, Unauthenticated, Verifier};
-use crate::statements::{Aside, KnownTexts};
+use crate::statements::KnownTexts;
 
 /// See the file's header.
 pub(crate) struct Shared {
@@ -26,9 +26,8 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) unauthenticated: Unauthenticated,
     pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) aside: Arc<Aside>,
     pub(crate) known: Arc<KnownTexts>,
-    pub(crate) queries: QueryRuntime,
+    pub(crate) threads: Arc<StatementThreads>,
     pub(crate) senders: Senders,
     pub(crate) confinement: Confinement,
 }

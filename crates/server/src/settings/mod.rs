@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coscan::{Rights, TEMPORARY_SCHEMA};
+use coscan::{Rights, TEMPORARY_SCHEMA, TransactionModes};
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
@@ -38,7 +38,6 @@ pub(crate) use self::board::{Board, Published};
 pub(crate) use self::described::described;
 pub(crate) use self::known::VERSION;
 pub(crate) use self::saved::SavedSettings;
-pub(super) use modes::Modes;
 
 /// One connection's settings.
 pub(crate) struct Settings {
@@ -204,14 +203,7 @@ impl Settings {
                 modes,
                 session: true,
                 ..
-            } => {
-                let mut report = None;
-                for (name, value) in modes::settings(modes) {
-                    let name = modes::default_of(name).unwrap_or(name);
-                    report = self.set(session, name, value).await?.or(report);
-                }
-                Ok(report)
-            }
+            } => self.set_default_modes(session, modes).await,
             Set::SetTransaction { modes, .. } => {
                 if in_transaction {
                     self.set_modes(session, modes).await?;
@@ -224,6 +216,20 @@ impl Settings {
             } => Ok(None),
             other => Err(Failure::unsupported(format!("not supported: SET {other}"))),
         }
+    }
+
+    /// Sets the modes of the session's next transactions.
+    async fn set_default_modes(
+        &mut self,
+        session: &SessionContext,
+        modes: &[TransactionMode],
+    ) -> Result<Report, Failure> {
+        let mut report = None;
+        for (name, value) in modes::settings(modes) {
+            let name = modes::default_of(name).unwrap_or(name);
+            report = self.set(session, name, value).await?.or(report);
+        }
+        Ok(report)
     }
 
     /// Sets the modes of the current transaction.
@@ -240,9 +246,9 @@ impl Settings {
     }
 
     /// The modes of the current transaction, or of the next one.
-    pub(crate) fn modes(&self, session: &SessionContext) -> Modes {
+    pub(crate) fn modes(&self, session: &SessionContext) -> TransactionModes {
         let value = |name| find(name).map(|known| self.value(session, known));
-        Modes {
+        TransactionModes {
             read_only: value(modes::READ_ONLY).is_ok_and(|value| value == "on"),
             isolation: value(modes::ISOLATION).unwrap_or_default(),
         }
@@ -293,14 +299,7 @@ impl Settings {
         let value = value.trim();
         let kept = match known.rule {
             Rule::Kept => value.to_owned(),
-            Rule::Boolean => match boolean(value) {
-                Some(true) => "on".to_owned(),
-                Some(false) => "off".to_owned(),
-                None => {
-                    let text = format!("parameter {:?} requires a Boolean value", known.name);
-                    return Err(Failure::new("22023", text));
-                }
-            },
+            Rule::Boolean => on_or_off(known, value)?.to_owned(),
             Rule::One(values) => {
                 let found = values
                     .iter()
@@ -309,30 +308,14 @@ impl Settings {
                 (*found).to_owned()
             }
             Rule::Fixed(accepted) => {
-                // asyncpg quotes its encoding.
-                let wanted = value.trim_matches('\'').to_lowercase();
-                if !accepted.contains(&wanted.as_str()) {
-                    let name = known.name;
-                    return Err(Failure::new(
-                        "22023",
-                        format!("{name} is always {}: cannot be {value:?}", known.default),
-                    ));
-                }
+                check_fixed(known, accepted, value)?;
                 known.default.to_owned()
             }
             Rule::ReadOnly => {
                 let name = known.name;
                 return Err(Failure::new("55P02", format!("{name} cannot be changed")));
             }
-            Rule::Timeout => {
-                let timeout = duration(value).ok_or_else(|| invalid(known.name, value))?;
-                if timeout.is_zero() {
-                    self.timeouts.remove(known.name);
-                } else {
-                    self.timeouts.insert(known.name, timeout);
-                }
-                show_duration(timeout)
-            }
+            Rule::Timeout => self.set_timeout(known, value)?,
             Rule::Keepalive => self.set_keepalive(known.name, value)?.to_string(),
             Rule::TimeZone => {
                 let zone = coscan_pg::zone_name(value);
@@ -412,6 +395,17 @@ impl Settings {
         Ok(known
             .reported
             .then(|| (known.name, self.value(session, known))))
+    }
+
+    /// Changes a timeout, and returns it as SHOW writes it; 0 stands for none.
+    fn set_timeout(&mut self, known: &'static Known, value: &str) -> Result<String, Failure> {
+        let timeout = duration(value).ok_or_else(|| invalid(known.name, value))?;
+        if timeout.is_zero() {
+            self.timeouts.remove(known.name);
+        } else {
+            self.timeouts.insert(known.name, timeout);
+        }
+        Ok(show_duration(timeout))
     }
 
     /// Changes a keepalive setting. Returns its new value; 0 restores the default.
@@ -645,6 +639,30 @@ fn text(value: &Expr) -> Result<String, Failure> {
             "not a value for a setting: {other}"
         ))),
     }
+}
+
+/// The value of a Boolean setting.
+fn on_or_off(known: &Known, value: &str) -> Result<&'static str, Failure> {
+    match boolean(value) {
+        Some(true) => Ok("on"),
+        Some(false) => Ok("off"),
+        None => {
+            let text = format!("parameter {:?} requires a Boolean value", known.name);
+            Err(Failure::new("22023", text))
+        }
+    }
+}
+
+/// Checks that a setting that never changes is given a word for its value.
+fn check_fixed(known: &Known, accepted: &[&str], value: &str) -> Result<(), Failure> {
+    // asyncpg quotes its encoding.
+    let wanted = value.trim_matches('\'').to_lowercase();
+    if accepted.contains(&wanted.as_str()) {
+        return Ok(());
+    }
+    let (name, default) = (known.name, known.default);
+    let text = format!("{name} is always {default}: cannot be {value:?}");
+    Err(Failure::new("22023", text))
 }
 
 /// Parses a boolean as PostgreSQL does: a prefix of a word is enough if it is unambiguous.

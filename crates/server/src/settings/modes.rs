@@ -1,17 +1,15 @@
-//! READ ONLY and ISOLATION LEVEL: which settings are the modes of a transaction, and when may they
-//! change?
+//! READ ONLY and ISOLATION LEVEL: which settings are the modes of a transaction?
 //!
 //! `transaction_read_only` and `transaction_isolation` are the modes of the current transaction. A
 //! new transaction takes them from the settings of the same names with the prefix `default_`.
 //! DEFERRABLE has no effect: it only lets a transaction wait before it begins, and here none
 //! waits.
-//! Not here: what a READ ONLY transaction refuses (`coscan::TransactionRules`).
+//! Not here: what a READ ONLY transaction refuses (`coscan::TransactionRules`), when modes may
+//! change (`coscan::Transaction`).
 
 use datafusion::sql::sqlparser::ast::{
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
-
-use crate::failure::Failure;
 
 pub(crate) const READ_ONLY: &str = "transaction_read_only";
 pub(crate) const ISOLATION: &str = "transaction_isolation";
@@ -52,64 +50,3 @@ pub(crate) const LEVELS: &[&str] = &[
     "read committed",
     "read uncommitted",
 ];
-
-/// The modes of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Modes {
-    pub(crate) read_only: bool,
-    pub(crate) isolation: String,
-}
-
-impl Modes {
-    /// Whether all statements see what the first one saw.
-    pub(crate) fn is_snapshot(&self) -> bool {
-        matches!(self.isolation.as_str(), "repeatable read" | "serializable")
-    }
-
-    /// The modes as clauses of BEGIN.
-    pub(crate) fn written(&self) -> [TransactionMode; 2] {
-        let level = match self.isolation.as_str() {
-            "serializable" => TransactionIsolationLevel::Serializable,
-            "repeatable read" => TransactionIsolationLevel::RepeatableRead,
-            "read uncommitted" => TransactionIsolationLevel::ReadUncommitted,
-            _ => TransactionIsolationLevel::ReadCommitted,
-        };
-        let access = if self.read_only {
-            TransactionAccessMode::ReadOnly
-        } else {
-            TransactionAccessMode::ReadWrite
-        };
-        [
-            TransactionMode::IsolationLevel(level),
-            TransactionMode::AccessMode(access),
-        ]
-    }
-
-    /// Whether the modes may become `after` in a transaction that has already `queried`, or inside
-    /// a savepoint (`nested`).
-    ///
-    /// # Errors
-    /// 25001.
-    pub(crate) fn check(&self, after: &Self, queried: bool, nested: bool) -> Result<(), Failure> {
-        let text = match (queried, nested) {
-            _ if self.isolation == after.isolation => None,
-            (true, _) => Some("SET TRANSACTION ISOLATION LEVEL must be called before any query"),
-            (_, true) => {
-                Some("SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
-            }
-            _ => None,
-        };
-        let text = text.or(match (queried, nested) {
-            _ if !self.read_only || after.read_only => None,
-            (_, true) => {
-                Some("cannot set transaction read-write mode inside a read-only transaction")
-            }
-            (true, _) => Some("transaction read-write mode must be set before any query"),
-            _ => None,
-        });
-        match text {
-            Some(text) => Err(Failure::new("25001", text)),
-            None => Ok(()),
-        }
-    }
-}

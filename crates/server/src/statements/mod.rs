@@ -2,7 +2,7 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `statements/parse.rs` | how is SQL parsed, and how are large statements planned without delaying others? |
+//! | `statements/parse.rs` | what are the statements of a text, and what memory do they take? |
 //! | `statements/known.rs` | which queries did clients send before? |
 //! | `statements/statement.rs` | which action does a statement's text ask for? |
 //! | `statements/explain.rs` | which options does an EXPLAIN set? |
@@ -23,8 +23,8 @@ mod statement;
 mod transaction;
 
 pub(super) use known::KnownTexts;
-pub(super) use parse::{Aside, Parsed};
+pub(super) use parse::Parsed;
 pub(super) use portal::{Life, Portal, Portals, Prepared, State, no_statement};
-pub(super) use session::{Outcome, Session, returns_rows, show_schema};
+pub(super) use session::{Outcome, Session, show_schema};
 pub(super) use statement::{Action, drop_tag, rename_tag};
 pub(super) use transaction::Transaction;

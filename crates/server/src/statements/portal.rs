@@ -26,7 +26,7 @@ pub(crate) struct Prepared {
     /// `None` for a text without a statement.
     pub(crate) action: Option<Action>,
     /// The statement that the action plans, if it plans one.
-    pub(crate) statement: Option<coscan::Prepared>,
+    pub(crate) statement: Option<Arc<coscan::Prepared>>,
     /// The columns of its rows, if it returns rows and the columns are known in advance.
     pub(crate) schema: Option<SchemaRef>,
     /// The memory it costs; `None` if that is charged elsewhere.
@@ -36,7 +36,8 @@ pub(crate) struct Prepared {
 impl Prepared {
     /// The types of its parameters.
     pub(crate) fn types(&self) -> &[Type] {
-        self.statement.as_ref().map_or(&[], coscan::Prepared::types)
+        let statement = self.statement.as_ref();
+        statement.map_or(&[], |statement| statement.types())
     }
 }
 

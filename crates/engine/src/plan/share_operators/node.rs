@@ -132,34 +132,14 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
     noted
         .made
         .extend(made.iter().filter_map(|expr| expr.expression_id()));
-    if node.is::<RecursiveQueryExec>() {
-        // A recursive query executes the plan below it several times.
+    // A recursive query executes the plan below it several times. What `OnceExec` shows below
+    // itself was planned by itself, and may be volatile.
+    if node.is::<RecursiveQueryExec>() || node.is::<OnceExec>() {
         return noted;
     }
-    if node.is::<OnceExec>() {
-        // What it shows below itself was planned by itself, and may be volatile.
+    if let Some(noted) = noted_by_original(node) {
         return noted;
     }
-    // These nodes compute what the plans that they replace compute.
-    if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
-        return noted_instead(node, fragment.partial());
-    }
-    if let Some(original) = computed_by_chunk(node) {
-        let mut noted = noted_instead(node, original);
-        // The rows are those of the original, but neither partitioned nor ordered as the original
-        // may have them.
-        let key = noted.key.take();
-        noted.key = key.map(|key| {
-            Arc::new(PlanKey::new(
-                node.name().to_owned(),
-                KeptFunctions::default(),
-                vec![key],
-            ))
-        });
-        return noted;
-    }
-    let mut writer = KeyWriter::of_operator();
-    let mut has_key = true;
     if let Some(source) = node.downcast_ref::<DataSourceExec>() {
         let (cost_bytes, key) = scan(source).unwrap_or_default();
         noted.cost_bytes = cost_bytes;
@@ -169,9 +149,8 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         });
         return noted;
     }
-    if write(&mut writer, node).is_none() {
-        has_key = false;
-    }
+    let mut writer = KeyWriter::of_operator();
+    let mut has_key = write(&mut writer, node).is_some();
     let (text, functions, used) = writer.into_parts();
     noted.uses(used);
     let mut inputs = Vec::new();
@@ -196,6 +175,26 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         noted.key = Some(Arc::new(PlanKey::new(text, functions, inputs)));
     }
     noted
+}
+
+/// What is known of a node that computes what the plan that it replaces computes; `None` for
+/// another node.
+fn noted_by_original(node: &Arc<dyn ExecutionPlan>) -> Option<Noted> {
+    if let Some(fragment) = node.downcast_ref::<FragmentExec>() {
+        return Some(noted_instead(node, fragment.partial()));
+    }
+    let mut noted = noted_instead(node, computed_by_chunk(node)?);
+    // The rows are those of the original, but neither partitioned nor ordered as the original may
+    // have them.
+    let key = noted.key.take();
+    noted.key = key.map(|key| {
+        Arc::new(PlanKey::new(
+            node.name().to_owned(),
+            KeptFunctions::default(),
+            vec![key],
+        ))
+    });
+    Some(noted)
 }
 
 /// What is known of a node that replaces another.
@@ -269,18 +268,7 @@ fn write(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
         return writer.order(merge.expr(), &*input()?);
     }
     if let Some(repartition) = node.downcast_ref::<RepartitionExec>() {
-        writer.word(&repartition.preserve_order().to_string());
-        return match repartition.partitioning() {
-            Partitioning::RoundRobinBatch(count) => {
-                writer.word(&format!("round robin {count}"));
-                Some(())
-            }
-            Partitioning::Hash(exprs, count) => {
-                writer.word(&format!("hash {count}"));
-                writer.list(exprs, &*input()?)
-            }
-            Partitioning::Range(_) | Partitioning::UnknownPartitioning(_) => None,
-        };
+        return write_repartition(writer, repartition);
     }
     if let Some(limit) = node.downcast_ref::<GlobalLimitExec>() {
         writer.word(&limit.skip().to_string());
@@ -312,6 +300,21 @@ fn write(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {
         return Some(());
     }
     write_join(writer, node)
+}
+
+fn write_repartition(writer: &mut KeyWriter, repartition: &RepartitionExec) -> Option<()> {
+    writer.word(&repartition.preserve_order().to_string());
+    match repartition.partitioning() {
+        Partitioning::RoundRobinBatch(count) => {
+            writer.word(&format!("round robin {count}"));
+            Some(())
+        }
+        Partitioning::Hash(exprs, count) => {
+            writer.word(&format!("hash {count}"));
+            writer.list(exprs, &repartition.input().schema())
+        }
+        Partitioning::Range(_) | Partitioning::UnknownPartitioning(_) => None,
+    }
 }
 
 fn write_join(writer: &mut KeyWriter, node: &Arc<dyn ExecutionPlan>) -> Option<()> {

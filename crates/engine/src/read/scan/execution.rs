@@ -131,9 +131,8 @@ impl Execution {
     async fn start(&self) -> Result<Running> {
         let plan = &self.plan;
         let pool = plan.resources.pool(&plan.settings);
-        let chunk_bytes = plan.settings.chunk_bytes;
         let cache = pool.shared().files();
-        let files = cache.open(&plan.keys(), chunk_bytes).await;
+        let files = cache.open(&plan.keys(), plan.settings.chunk_bytes).await;
         let files = files.map_err(external)?;
         let table = pool.table(&files).map_err(external)?;
         let chunks = chunks_of(&table, &files);
@@ -162,8 +161,7 @@ impl Execution {
                 dynamic.push((Arc::clone(file), file_plan, chunks[position].clone()));
             }
         }
-        let wanted_by_limit = limited(plan, &table, &pipelines, &judged);
-        if let Some(enough) = wanted_by_limit {
+        if let Some(enough) = limited(plan, &table, &pipelines, &judged) {
             for (chunk, pipeline) in pipelines.iter_mut().enumerate() {
                 if !enough.contains(&chunk) {
                     *pipeline = None;
@@ -171,20 +169,8 @@ impl Execution {
             }
         }
         self.count(&pipelines, by_bloom);
-        if let Some(remembers) = &self.remembers {
-            for (chunk, info) in table.chunks().iter().enumerate() {
-                if let (Some(_), Some(judged)) = (&pipelines[chunk], &judged[chunk])
-                    && remembers.remembers(info, judged)?
-                {
-                    pipelines[chunk] = None;
-                }
-            }
-        }
+        self.leave_remembered(&table, &judged, &mut pipelines)?;
         let runs = runs_of(plan, &files, &chunks, &pipelines);
-        let rows_left = match plan.delivery {
-            Delivery::Shared => plan.limit.map(AtomicUsize::new),
-            Delivery::Partitioned | Delivery::Ordered => None,
-        };
         Ok(Running {
             dynamic: DynamicPruner::new(plan, dynamic, &pipelines),
             claims: Claims::new(pipelines.len()),
@@ -194,11 +180,32 @@ impl Execution {
             schema: Arc::clone(&plan.schema),
             pipelines,
             runs,
-            rows_left,
+            rows_left: rows_left(plan),
             pool,
             label: plan.settings.label.as_str().into(),
             devices_max: plan.settings.parallelism,
         })
+    }
+
+    /// Leaves out the chunks that are remembered.
+    fn leave_remembered(
+        &self,
+        table: &TableView,
+        judged: &[Option<Judged>],
+        pipelines: &mut [Option<Arc<Pipeline>>],
+    ) -> Result<()> {
+        let Some(remembers) = &self.remembers else {
+            return Ok(());
+        };
+        for (chunk, info) in table.chunks().iter().enumerate() {
+            if pipelines[chunk].is_some()
+                && let Some(judged) = &judged[chunk]
+                && remembers.remembers(info, judged)?
+            {
+                pipelines[chunk] = None;
+            }
+        }
+        Ok(())
     }
 
     fn count(&self, pipelines: &[Option<Arc<Pipeline>>], by_bloom: usize) {
@@ -392,6 +399,14 @@ fn limited(
         }
     }
     (rows >= limit as u64).then_some(enough)
+}
+
+/// How many rows all consumers together still want, if the limit counts for them together.
+fn rows_left(plan: &ScanPlan) -> Option<AtomicUsize> {
+    match plan.delivery {
+        Delivery::Shared => plan.limit.map(AtomicUsize::new),
+        Delivery::Partitioned | Delivery::Ordered => None,
+    }
 }
 
 /// The runs of each partition.

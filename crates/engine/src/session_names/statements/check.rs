@@ -34,7 +34,7 @@ const PLAN_NODES_MAX: usize = 1_000_000;
 ///
 /// # Errors
 /// [`Error::Denied`](crate::Error::Denied) if not; `Plan` if the plan is too large to check.
-pub fn check(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
+pub(crate) fn check(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     let Some(rights) = Rights::of(state.config()) else {
         return Ok(());
     };

@@ -173,8 +173,7 @@ fn place_of(state: &SessionState, name: &TableReference) -> Result<TableReferenc
 
 /// Whether CREATE TABLE stores the rows of a query, whose number it returns; otherwise the plan
 /// only lists the columns.
-#[must_use]
-pub fn makes_rows(create: &CreateMemoryTable) -> bool {
+pub(crate) fn makes_rows(create: &CreateMemoryTable) -> bool {
     !matches!(create.input.as_ref(), LogicalPlan::EmptyRelation(_))
 }
 

@@ -20,9 +20,8 @@ mod drop;
 mod execute;
 mod read_only;
 
-pub use check::check;
-pub(crate) use check::{changes_memory, check_undoable};
-pub use create::makes_rows;
+pub(crate) use check::{changes_memory, check, check_undoable};
+pub(crate) use create::makes_rows;
 pub use drop::{DropNames, drop_own};
 pub use execute::{Rename, execute, forget_own, rename_own};
 pub(crate) use read_only::check_read_only;

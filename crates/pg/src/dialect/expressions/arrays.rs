@@ -17,11 +17,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
-use crate::dialect::Grammar;
 use crate::dialect::ast::{
     aggregates, arguments, boolean, call, is_placeholder, last_word, literal_text, null, text,
 };
 use crate::dialect::names::folded;
+use crate::dialect::{Grammar, SUBSCRIPTS};
 
 pub(in crate::dialect) struct Arrays;
 
@@ -350,9 +350,6 @@ pub fn elements(array: &str) -> Option<Vec<Option<String>>> {
 pub const AS_ARRAY: &str = "as_array";
 /// `pg_or_empty(array)`: the array, or an empty one for NULL.
 pub(crate) const OR_EMPTY: &str = "pg_or_empty";
-/// `subscripts(array, dimension)`: the array 1, 2, …, with one number per element. It is empty for
-/// every dimension but the first, because arrays have only one.
-pub(crate) const SUBSCRIPTS: &str = "subscripts";
 
 #[cfg(test)]
 mod tests {

@@ -28,7 +28,7 @@ pub(super) mod whole_rows;
 
 pub(super) use arrays::Arrays;
 pub use arrays::{AS_ARRAY, elements};
-pub(crate) use arrays::{OR_EMPTY, SUBSCRIPTS, nested};
+pub(crate) use arrays::{OR_EMPTY, nested};
 pub(super) use conditions::Conditions;
 pub(super) use hypothetical::Hypothetical;
 pub(super) use named_arguments::NamedArguments;
@@ -38,3 +38,7 @@ pub(super) use texts::Texts;
 pub(super) use times::Times;
 pub(super) use variadic::Variadic;
 pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};
+
+/// `subscripts(array, dimension)`: the array 1, 2, …, with one number per element. It is empty for
+/// every dimension but the first, because arrays have only one.
+pub(crate) const SUBSCRIPTS: &str = "subscripts";

@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 use datafusion::scalar::ScalarValue;
 
 use crate::error::PgError;
-use crate::numbers::arithmetic::float_overflow;
+use crate::numbers::float_range::float_overflow;
 
 /// What is computed from the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

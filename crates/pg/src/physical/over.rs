@@ -1,24 +1,29 @@
 //! A plan node that returns its input's rows in a way of its own, and is as its input in all else.
 //!
-//! Not here: what the ways are (`errors.rs`, `unrepeatable.rs`).
+//! Not here: what the ways are (nodes of the engine and of the cluster).
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::MetricsSet;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
 
 /// How rows are returned.
-pub(super) trait Way: fmt::Debug + Send + Sync + Sized + 'static {
+pub trait Way: fmt::Debug + Send + Sync + Sized + 'static {
     /// The node's name in plans.
     const NAME: &'static str;
 
     /// The same way over another input.
+    #[must_use]
     fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Self;
 
     /// The rows of a partition.
@@ -32,6 +37,14 @@ pub(super) trait Way: fmt::Debug + Send + Sync + Sized + 'static {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream>;
 
+    /// What plans show behind the name.
+    ///
+    /// # Errors
+    /// The formatter's.
+    fn show(&self, _: &Arc<dyn ExecutionPlan>, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+
     /// What the node has counted.
     fn metrics(&self, _: &dyn ExecutionPlan) -> Option<MetricsSet> {
         None
@@ -40,20 +53,23 @@ pub(super) trait Way: fmt::Debug + Send + Sync + Sized + 'static {
 
 /// See the file's header.
 #[derive(Debug)]
-pub(super) struct OverExec<W> {
+pub struct OverExec<W> {
     input: Arc<dyn ExecutionPlan>,
     way: W,
 }
 
-impl<W> OverExec<W> {
-    pub(super) fn new(input: Arc<dyn ExecutionPlan>, way: W) -> Self {
+impl<W: Way> OverExec<W> {
+    /// A node over this input.
+    #[must_use]
+    pub fn new(input: Arc<dyn ExecutionPlan>, way: W) -> Self {
         Self { input, way }
     }
 }
 
 impl<W: Way> DisplayAs for OverExec<W> {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(W::NAME)
+        f.write_str(W::NAME)?;
+        self.way.show(&self.input, f)
     }
 }
 
@@ -85,9 +101,10 @@ impl<W: Way> ExecutionPlan for OverExec<W> {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    fn with_new_children(
+    fn replace_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
             (Some(input), true) => {
@@ -96,6 +113,16 @@ impl<W: Way> ExecutionPlan for OverExec<W> {
             }
             _ => internal_err!("{} has one child", W::NAME),
         }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -108,5 +135,24 @@ impl<W: Way> ExecutionPlan for OverExec<W> {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         self.way.execute(&self.input, partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("{} has one child", W::NAME),
+        }
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.input.fetch()
     }
 }

@@ -4,10 +4,10 @@
 //! name compares the file or folder with its earlier stamp; if that has changed and the columns
 //! differ, the table is replaced. Changes that the stamp cannot show (files in folders below,
 //! files in object stores, files overwritten in place) are found by the scan: it fails and marks
-//! the table (`parquet_format.rs`), and the next use replaces it. A table whose files cannot be
-//! read keeps its name: every statement that names it gets the error, and other tables work. Each
-//! use tries to open it, so a table whose files are repaired needs no restart.
-//! Not here: why a table cannot be opened (`registration.rs`), names of a session's own
+//! the table (`tables/parquet_format.rs`), and the next use replaces it. A table whose files cannot
+//! be read keeps its name: every statement that names it gets the error, and other tables work.
+//! Each use tries to open it, so a table whose files are repaired needs no restart.
+//! Not here: why a table cannot be opened (`tables/registration.rs`), names of a session's own
 //! (`session_names/`).
 //! Bounds: one attempt per statement that names the table.
 
@@ -21,11 +21,9 @@ use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use parking_lot::Mutex;
 
-use super::parquet_format::is_outdated;
-use super::registration;
-use super::stamp::Stamp;
+use super::engine::WeakEngine;
 use crate::index::find_indexes;
-use crate::session::WeakEngine;
+use crate::tables::{Stamp, is_outdated, registration};
 
 /// The schema of shared tables.
 pub(crate) struct SharedTables {
