@@ -12,6 +12,7 @@
 //! | `memory.rs` | with which memory do parts run, and what does a node say where that is short? |
 //! | `settings.rs` | which of the session's settings travel with a query? |
 //! | `serve.rs` | how does a node run the parts that it gets? |
+//! | `status.rs` | how does a node say how busy it is, and how is that heard? |
 //! | `unrepeatable.rs` | which inputs can an operator not read again? |
 //!
 //! Everything that names the library is here.
@@ -26,6 +27,7 @@ mod network;
 mod over;
 mod serve;
 mod settings;
+mod status;
 mod unrepeatable;
 
 pub(crate) use divide::Upstream;
