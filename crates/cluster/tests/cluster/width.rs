@@ -123,23 +123,23 @@ fn are_all(places: &[usize]) -> bool {
 async fn a_query_is_narrow_while_processors_are_busy() {
     let cluster = Reporting::start().await;
     cluster.has(are_all, "Nodes: 4 of 4 (by size)").await;
-    cluster.say_tasks([16, 16, 4, 4]);
-    let why = "Nodes: 2 of 4 (2.5 tasks per processor)";
+    cluster.say_tasks([64, 64, 16, 16]);
+    let why = "Nodes: 2 of 4 (10.0 tasks per processor)";
     cluster.has(|places| places == [2, 3], why).await;
     let is_block = |places: &[usize]| places == [0, 1] || places == [2, 3];
-    cluster.say_tasks([8; 4]);
-    cluster.has(is_block, "(2.0 tasks per processor)").await;
+    cluster.say_tasks([32; 4]);
+    cluster.has(is_block, "(8.0 tasks per processor)").await;
     // Less, but not so much less.
-    cluster.say_tasks([7; 4]);
+    cluster.say_tasks([28; 4]);
     cluster.keeps(2).await;
-    cluster.has(is_block, "(1.7 tasks per processor)").await;
-    cluster.say_tasks([16; 4]);
-    let why = "Nodes: 1 of 4 (4.0 tasks per processor)";
+    cluster.has(is_block, "(7.0 tasks per processor)").await;
+    cluster.say_tasks([64; 4]);
+    let why = "Nodes: 1 of 4 (16.0 tasks per processor)";
     cluster.has(|places| places.len() == 1, why).await;
     cluster.say(IDLE);
     cluster.has(are_all, "(by size)").await;
     // More, but not so much more.
-    cluster.say_tasks([7; 4]);
+    cluster.say_tasks([28; 4]);
     cluster.keeps(4).await;
 }
 
@@ -147,11 +147,11 @@ async fn a_query_is_narrow_while_processors_are_busy() {
 async fn a_query_that_waits_for_devices_stays_wide() {
     let cluster = Reporting::start().await;
     cluster.say(NodeReport {
-        tasks: 16,
+        tasks: 64,
         device_permille: 1_000,
         ..IDLE
     });
-    let why = "Nodes: 4 of 4 (by size: 4.0 tasks per processor, but busy devices)";
+    let why = "Nodes: 4 of 4 (by size: 16.0 tasks per processor, but busy devices)";
     cluster.has(are_all, why).await;
 }
 
@@ -182,7 +182,7 @@ async fn a_node_without_memory_gets_no_part() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_number_of_nodes_may_be_set() {
     let cluster = Reporting::start().await;
-    cluster.say_tasks([16; 4]);
+    cluster.say_tasks([64; 4]);
     cluster
         .has(|places| places.len() == 1, "Nodes: 1 of 4")
         .await;
