@@ -10,12 +10,24 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
+use coscan_core::parallelism::nodes::NodeReport;
 use datafusion::error::Result as PlanResult;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use url::Url;
 
 use crate::error::Result;
+
+/// What a node says of itself.
+#[derive(Debug)]
+pub(crate) struct NodeStatus {
+    /// The version of the program that it runs.
+    pub(crate) version: String,
+    /// Which of its processes answers.
+    pub(crate) process: String,
+    /// How busy it is; `None` if it does not say.
+    pub(crate) report: Option<NodeReport>,
+}
 
 /// See the file's header.
 #[async_trait]
@@ -34,11 +46,11 @@ pub(crate) trait Distribution: fmt::Debug + Send + Sync {
         state: &SessionState,
     ) -> PlanResult<Arc<dyn ExecutionPlan>>;
 
-    /// The version of the program that a node runs, and which of its processes answers.
+    /// What a node says of itself.
     ///
     /// # Errors
     /// [`Error::Lost`](crate::Error::Lost), which names the node.
-    async fn version(&self, node: &Url) -> Result<(String, String)>;
+    async fn status(&self, node: &Url) -> Result<NodeStatus>;
 
     /// Closes the connections to nodes that are not among these, once no query uses them.
     fn keep(&self, nodes: &[Url]);

@@ -2,9 +2,9 @@
 //!
 //! | where | question |
 //! |---|---|
-//! | `nodes/` | which nodes has a cluster, and which of them get parts of queries? |
+//! | `nodes/` | which nodes has a cluster, and which of them get parts of a query? |
 //! | `cluster.rs` | how does a program open a session on a cluster? |
-//! | `planner.rs` | on how many nodes does a query run, and which of them reads which chunk? |
+//! | `planner.rs` | how is a query planned for its nodes, and which of them reads which chunk? |
 //! | `placed.rs` | the plan node of a scan that has a node to run on |
 //! | `subqueries.rs` | which scalar subqueries may become joins? |
 //! | `version.rs` | which version must all nodes of a cluster have? |
@@ -13,7 +13,8 @@
 //! | `worker.rs` | how does a process serve parts of queries? |
 //!
 //! Not here: pieces of tables and cooperative scans on workers (`coscan::parts`), the placement
-//! (`coscan_core::placement`). The contract is `docs/design/cluster.md`.
+//! (`coscan_core::placement`), what nodes' load means (`coscan_core::parallelism::nodes`). The
+//! contract is `docs/design/cluster.md`.
 
 mod cluster;
 mod distribution;
@@ -27,6 +28,7 @@ mod version;
 mod worker;
 
 pub use cluster::{Cluster, NodeHealth};
+pub use coscan_core::parallelism::nodes::NodeReport;
 pub use error::{Error, Result};
 pub use nodes::{Links, Nodes, Timeouts, Tls, TlsFiles};
 pub use worker::WorkerServer;

@@ -5,8 +5,8 @@
 //! for each task: the scan of the pieces that this task's node reads, or all of it for a single
 //! task. The part travels, and what arrives is the scan itself.
 //! Not here: the codec of a part (`upstream/codec.rs`).
-//! PLACED-I1: task `i` of a stage runs on node `i` of the order, whatever its scans, so that two
-//! scans of a stage agree.
+//! PLACED-I1: task `i` of a stage runs on node `i` of the query's nodes, in their order, whatever
+//! its scans, so that two scans of a stage agree.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,14 +1,10 @@
-//! On how many nodes does a query run, and which of them reads which chunk?
+//! How is a query planned for its nodes, and which of them reads which chunk?
 //!
-//! DataFusion plans the query as for one process. Then its Parquet scans get their pieces and
-//! their degree, and the library divides the plan between them. A query without Parquet scans runs
-//! in the coordinator.
-//! The degree is one for the whole query: the least power of two with which no node needs more
-//! than `bytes_per_node` of all its scans together, of what statistics leave of them. So the nodes
-//! of a query are the first of the order, and a query that is half as large runs on half of them.
-//! A query on one node runs where queries on all nodes read most of what it needs, so that it finds
-//! that in memory, and small queries are spread over the nodes.
-//! Not here: what the nodes are busy with. The degree does not depend on it.
+//! DataFusion plans the query as for one process. Then its Parquet scans get their pieces, all
+//! scans of the query the same nodes, and the library divides the plan between these. A query
+//! without Parquet scans runs in the coordinator.
+//! Not here: which nodes a query has (`nodes/chosen.rs`). What it needs counts, of all its scans
+//! together, as far as statistics leave it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +13,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use coscan::parts::{self, Scan, ScanPiece};
 use coscan::{Engine, Settings};
-use coscan_core::placement;
 use coscan_pg::{Once, PgError};
 use datafusion::catalog::Session;
 use datafusion::common::internal_err;
@@ -30,7 +25,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::explain::ExplainExec;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
-use crate::nodes::{Members, Present};
+use crate::nodes::{Chosen, Members, Present};
 use crate::placed::PlacedScanExec;
 
 /// The most bytes of a build side that each node gets.
@@ -49,38 +44,39 @@ impl Planner {
         Self { members, engine }
     }
 
-    async fn planned(
-        &self,
-        plan: &LogicalPlan,
-        state: &SessionState,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    async fn planned(&self, plan: &LogicalPlan, state: &SessionState) -> Result<Planned> {
         refuse_once(plan)?;
         let planner = DefaultPhysicalPlanner::default();
         let mut whole = planner.create_physical_plan(plan, state).await?;
         let mut scans = scans_of(&whole)?;
         if scans.is_empty() {
-            return parts::in_coordinator(whole, state.config_options());
+            return Ok(Planned {
+                plan: parts::in_coordinator(whole, state.config_options())?,
+                why: None,
+            });
         }
         let mut pieces = self.pieces(&scans, state).await?;
-        let present = self.members.present().await?;
-        let needed = pieces.values().flatten().map(|piece| piece.needed_bytes);
-        let needed = needed.fold(0, u64::saturating_add);
-        let bytes_per_node = self.members.nodes.bytes_per_node();
-        let degree = placement::degree(needed, bytes_per_node, present.order.len());
-        let placed = if degree > 1 {
+        let chosen = self.chosen(&pieces, state).await?;
+        let degree = chosen.nodes.order.len();
+        if degree > 1 {
             let state = for_several_nodes(state);
             whole = planner.create_physical_plan(plan, &state).await?;
             scans = scans_of(&whole)?;
             pieces = self.pieces(&scans, &state).await?;
-            placed(whole, &pieces, degree, &present)?
-        } else {
-            let node = present.with_most(pieces.values().map(Vec::as_slice));
-            placed(whole, &pieces, 1, &node)?
-        };
-        self.members
-            .distribution
-            .divide(placed, degree, state)
-            .await
+        }
+        let placed = placed(whole, &pieces, &chosen.nodes)?;
+        let distribution = &self.members.distribution;
+        Ok(Planned {
+            plan: distribution.divide(placed, degree, state).await?,
+            why: Some(chosen.why),
+        })
+    }
+
+    /// The nodes of a query with these pieces.
+    async fn chosen(&self, pieces: &Pieces, state: &SessionState) -> Result<Chosen> {
+        let width = settings(state)?.cluster_width;
+        let scans: Vec<&[ScanPiece]> = pieces.values().map(Vec::as_slice).collect();
+        Ok(self.members.chosen(&scans, width).await?)
     }
 
     /// The pieces of scans, by their identities.
@@ -89,9 +85,7 @@ impl Planner {
         scans: &[Arc<dyn ExecutionPlan>],
         state: &SessionState,
     ) -> Result<Pieces> {
-        let Some(settings) = state.config_options().extensions.get::<Settings>() else {
-            return internal_err!("a session on a cluster has no settings of Coscan's");
-        };
+        let settings = settings(state)?;
         let mut pieces = Pieces::new();
         for node in scans {
             let Some(scan) = Scan::of(node) else { continue };
@@ -111,8 +105,11 @@ impl Planner {
         explain: &Explain,
         state: &SessionState,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = self.planned(&explain.plan, state).await?;
-        let text = self.members.distribution.shown(plan.as_ref());
+        let planned = self.planned(&explain.plan, state).await?;
+        let mut text = self.members.distribution.shown(planned.plan.as_ref());
+        if let Some(why) = planned.why {
+            text = format!("{}\n{why}\n", text.trim_end());
+        }
         let shown = StringifiedPlan::new(PlanType::FinalPhysicalPlan, text);
         let schema = Arc::clone(explain.schema.inner());
         Ok(Arc::new(ExplainExec::new(
@@ -123,21 +120,36 @@ impl Planner {
     }
 }
 
+/// A plan for the nodes of a query.
+struct Planned {
+    plan: Arc<dyn ExecutionPlan>,
+    /// How many nodes there are, and why; `None` in the coordinator.
+    why: Option<String>,
+}
+
 /// The pieces of a plan's scans, by the scans' identities.
 type Pieces = HashMap<usize, Vec<ScanPiece>>;
 
-/// The plan with the scans' pieces.
+/// The session's settings.
+fn settings(state: &SessionState) -> Result<&Settings> {
+    match state.config_options().extensions.get::<Settings>() {
+        Some(settings) => Ok(settings),
+        None => internal_err!("a session on a cluster has no settings of Coscan's"),
+    }
+}
+
+/// The plan with the scans' pieces, which these nodes read.
 fn placed(
     whole: Arc<dyn ExecutionPlan>,
     pieces: &Pieces,
-    degree: usize,
-    present: &Present,
+    nodes: &Present,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let degree = nodes.order.len();
     let placed = whole.transform_up(|node| {
         let Some(pieces) = pieces.get(&identity(&node)) else {
             return Ok(Transformed::no(node));
         };
-        let scan = PlacedScanExec::whole(node, pieces.clone(), degree, present);
+        let scan = PlacedScanExec::whole(node, pieces.clone(), degree, nodes);
         Ok(Transformed::yes(Arc::new(scan) as _))
     });
     placed.data()
@@ -159,7 +171,7 @@ impl QueryPlanner for Planner {
         match plan {
             LogicalPlan::Explain(explain) => self.explained(explain, state).await,
             LogicalPlan::Analyze(analyze) => {
-                let divided = self.planned(&analyze.input, state).await?;
+                let divided = self.planned(&analyze.input, state).await?.plan;
                 let schema = Arc::clone(analyze.schema.inner());
                 match self.members.distribution.analyzed(&divided, schema) {
                     Some(analyzed) => Ok(analyzed),
@@ -171,7 +183,7 @@ impl QueryPlanner for Planner {
                     }
                 }
             }
-            plan => self.planned(plan, state).await,
+            plan => Ok(self.planned(plan, state).await?.plan),
         }
     }
 }

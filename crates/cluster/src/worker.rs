@@ -5,11 +5,14 @@
 //! Not here: the protocol (`upstream/serve.rs`).
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use coscan::Engine;
+use coscan_core::parallelism::nodes::NodeReport;
 
 use crate::error::{Error, Result};
 use crate::nodes::Links;
+use crate::nodes::report::Reporting;
 use crate::upstream;
 
 /// A worker that listens.
@@ -18,6 +21,7 @@ pub struct WorkerServer {
     listener: TcpListener,
     address: SocketAddr,
     links: Links,
+    reporting: Option<Reporting>,
 }
 
 impl WorkerServer {
@@ -41,7 +45,16 @@ impl WorkerServer {
             engine,
             listener,
             links,
+            reporting: None,
         })
+    }
+
+    /// The same worker, which says this of its load when a coordinator asks, and not what its
+    /// meters say: for tests of what follows from it. Called on the thread of connections.
+    #[must_use]
+    pub fn reporting(mut self, report: impl Fn() -> NodeReport + Send + Sync + 'static) -> Self {
+        self.reporting = Some(Arc::new(report));
+        self
     }
 
     /// The address on which it listens.
@@ -56,7 +69,8 @@ impl WorkerServer {
     /// # Errors
     /// [`Error::Listen`] if the server fails.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<()> {
-        let served = upstream::serve(self.engine, self.listener, self.links, stop);
+        let (engine, listener, links) = (self.engine, self.listener, self.links);
+        let served = upstream::serve(engine, listener, links, self.reporting, stop);
         served.await.map_err(|reason| Error::Listen {
             address: self.address,
             reason,

@@ -7,7 +7,8 @@
 //! has a bound: a piece goes to the node with the highest score among those with room.
 //! The nodes have one order for all tables, because the scans of one stage run on the same nodes.
 //! A query on P nodes runs on the first P, so that its nodes are among those of a query on 2P.
-//! Not here: the pieces of a table (the engine), what the nodes report (the cluster).
+//! Not here: the pieces of a table (the engine); how many nodes a query has while nodes are busy,
+//! and which (`parallelism/nodes.rs`).
 //! Bounds: O(pieces × nodes) for each table.
 //! PLACE-I1: a piece is on one node. PLACE-I2: no node has more bytes of a table than its bound.
 //! PLACE-I3: the placement depends on the pieces and on the set of nodes, not on the order in

@@ -210,13 +210,16 @@ fn short_queries_with_tasks_are_known_whether_these_run_or_wait() {
     }
     let short = |core: &Tasks| core.short().map(|QueryId(id)| id).collect::<Vec<_>>();
     assert_eq!(short(&core), [0; 0], "no tasks");
+    assert_eq!(core.ready(), 0, "no tasks");
     assert_eq!(core.enter(QueryId(2), TaskId(2)), Turn::Run);
     assert_eq!(core.enter(QueryId(1), TaskId(1)), Turn::Wait);
     core.expect(QueryId(3), 500 * MS);
     assert_eq!(core.enter(QueryId(3), TaskId(3)), Turn::Wait);
     assert_eq!(short(&core), [1, 2]);
+    assert_eq!(core.ready(), 3);
     let _ = core.leave(QueryId(2), TaskId(2), 60 * MS, true);
     assert_eq!(short(&core), [1], "2 is long");
+    assert_eq!(core.ready(), 3, "it wants another turn");
 }
 
 #[test]

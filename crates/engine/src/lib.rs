@@ -74,7 +74,9 @@ pub use session_names::{
     Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, Transaction, TransactionModes,
     drop_own, execute, forget_own, refused_read_only, rename_own,
 };
-pub use settings::{EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values};
+pub use settings::{
+    ClusterWidth, EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values,
+};
 pub use statement::{
     StatementError, StatementSize, StatementText, StatementTexts, THREAD_STACK_BYTES,
     on_large_stack, parse_postgresql, parse_statement, plan_statement, reserve_statement,

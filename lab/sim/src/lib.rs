@@ -12,6 +12,7 @@ mod cpu;
 mod device;
 mod fragments;
 mod network;
+pub mod nodes;
 mod random;
 mod replay;
 mod run;

@@ -11,10 +11,11 @@ use coscan_core::placement::{NodeOrder, Piece};
 use futures::future::join_all;
 use url::Url;
 
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, NodeStatus};
 use crate::error::{Error, Result, other_version};
 use crate::version::VERSION;
 
+use super::loads::Loads;
 use super::suspects::{Suspect, Suspects};
 use super::{NodeList, Nodes, name};
 
@@ -24,6 +25,7 @@ pub(crate) struct Members {
     pub(crate) nodes: Nodes,
     pub(crate) list: Arc<NodeList>,
     suspects: Arc<Suspects>,
+    pub(crate) loads: Loads,
     pub(crate) distribution: Box<dyn Distribution>,
 }
 
@@ -45,6 +47,7 @@ impl Members {
             nodes,
             list,
             suspects,
+            loads: Loads::default(),
             distribution,
         }
     }
@@ -62,6 +65,7 @@ impl Members {
         self.list.look_up().await;
         let all = self.list.urls();
         self.suspects.keep(&all);
+        self.loads.keep(&all);
         self.distribution.keep(&all);
     }
 
@@ -118,13 +122,15 @@ impl Members {
     /// [`Error::Lost`], [`Error::OtherVersion`].
     pub(crate) async fn is_well(&self, url: &Url) -> Result<()> {
         let node = name(url);
-        match self.distribution.version(url).await {
-            Ok((theirs, process)) if theirs == VERSION => {
+        match self.distribution.status(url).await {
+            Ok(NodeStatus {
+                version, process, ..
+            }) if version == VERSION => {
                 self.suspects.answered(node, &process);
                 Ok(())
             }
-            Ok((theirs, _)) => {
-                let error = other_version(node, theirs);
+            Ok(NodeStatus { version, .. }) => {
+                let error = other_version(node, version);
                 self.suspects.lost(node, &error.to_string());
                 Err(error)
             }
@@ -142,7 +148,17 @@ impl Members {
 
 impl Present {
     /// Only the node on which queries on all nodes read most of what is needed of these scans.
-    pub(crate) fn with_most<'a>(&self, scans: impl Iterator<Item = &'a [ScanPiece]>) -> Self {
+    pub(super) fn with_most<'a>(&self, scans: impl Iterator<Item = &'a [ScanPiece]>) -> Self {
+        let needed = self.needed(scans);
+        // Of equals the first one.
+        let most = (0..needed.len()).rev().max_by_key(|at| needed[*at]);
+        let node = most.and_then(|at| self.ordered().nth(at));
+        Self::of(node.cloned().into_iter().collect())
+    }
+
+    /// By the nodes' places in the order, how many bytes of what these scans need are read there by
+    /// queries on all nodes.
+    pub(super) fn needed<'a>(&self, scans: impl Iterator<Item = &'a [ScanPiece]>) -> Vec<u64> {
         let all = self.order.len();
         let mut needed = vec![0_u64; all];
         for pieces in scans {
@@ -151,13 +167,16 @@ impl Present {
                 needed[at] = needed[at].saturating_add(piece.needed_bytes);
             }
         }
-        // Of equals the first one.
-        let most = (0..all).rev().max_by_key(|at| needed[*at]);
-        let node = most.and_then(|at| self.order.first(all).nth(at));
-        Self::of(node.map(|at| self.urls[at].clone()).into_iter().collect())
+        needed
     }
 
-    fn of(urls: Vec<Url>) -> Self {
+    /// The nodes in their order.
+    pub(super) fn ordered(&self) -> impl Iterator<Item = &Url> {
+        let all = self.order.len();
+        self.order.first(all).map(|at| &self.urls[at])
+    }
+
+    pub(super) fn of(urls: Vec<Url>) -> Self {
         Self {
             order: NodeOrder::new(urls.iter().map(name)),
             urls,

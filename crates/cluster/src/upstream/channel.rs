@@ -44,7 +44,9 @@ use super::analyze::TaskPlans;
 use super::codec::{Refusal, TravellingExec};
 use super::errors::{Arrived, arrived};
 use super::network::Network;
+use super::status::Heard;
 use super::{memory, settings};
+use crate::distribution::NodeStatus;
 use crate::error::{Error, Result, other_version};
 use crate::nodes::{self, Links, Suspects, Timeouts, Tls};
 
@@ -133,19 +135,27 @@ impl Channels {
         })
     }
 
-    /// The version of the program that a node runs, and which of its processes answers.
+    /// What a node says of itself.
     ///
     /// # Errors
     /// [`Error::Lost`].
-    pub(super) async fn version(&self, node: &Url) -> Result<(String, String)> {
-        let mut worker = self.worker(node)?;
-        let asked = worker.inner.get_worker_info(GetWorkerInfoRequest {});
+    pub(super) async fn status(&self, node: &Url) -> Result<NodeStatus> {
+        let heard = Heard::default();
+        let mut worker = create_worker_client(heard.on(self.channel(node)?));
+        let asked = worker.get_worker_info(GetWorkerInfoRequest {});
         let within = self.timeouts.connect + self.timeouts.silence;
         match tokio::time::timeout(within, asked).await {
-            Ok(Ok(info)) => Ok(match info.version.split_once(' ') {
-                Some((version, process)) => (version.to_owned(), process.to_owned()),
-                None => (info.version, String::new()),
-            }),
+            Ok(Ok(info)) => {
+                let (version, process) = match info.version.split_once(' ') {
+                    Some((version, process)) => (version.to_owned(), process.to_owned()),
+                    None => (info.version, String::new()),
+                };
+                Ok(NodeStatus {
+                    version,
+                    process,
+                    report: heard.last(),
+                })
+            }
             Ok(Err(error)) => {
                 let text = said(&error).map_or_else(|| error.to_string(), |(text, _)| text);
                 Err(lost(node, &text))

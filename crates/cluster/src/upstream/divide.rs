@@ -32,7 +32,7 @@ use super::analyze::AnalyzeOnNodesExec;
 use super::channel::Channels;
 use super::codec::WholeCodec;
 use super::unrepeatable::read_once;
-use crate::distribution::Distribution;
+use crate::distribution::{Distribution, NodeStatus};
 use crate::error::Result;
 use crate::nodes::{Links, NodeList, Suspects};
 use crate::placed::PlacedScanExec;
@@ -118,8 +118,8 @@ impl Distribution for Upstream {
         }
     }
 
-    async fn version(&self, node: &Url) -> Result<(String, String)> {
-        self.channels.version(node).await
+    async fn status(&self, node: &Url) -> Result<NodeStatus> {
+        self.channels.status(node).await
     }
 
     fn keep(&self, nodes: &[Url]) {

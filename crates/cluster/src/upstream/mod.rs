@@ -11,6 +11,7 @@
 //! | `memory.rs` | with which memory do parts run, and what does a node say where that is short? |
 //! | `settings.rs` | which of the session's settings travel with a query? |
 //! | `serve.rs` | how does a node run the parts that it gets? |
+//! | `status.rs` | how does a node say how busy it is, and how is that heard? |
 //! | `unrepeatable.rs` | which inputs can an operator not read again? |
 //!
 //! Everything that names the library is here.
@@ -24,6 +25,7 @@ mod memory;
 mod network;
 mod serve;
 mod settings;
+mod status;
 mod unrepeatable;
 
 pub(crate) use divide::Upstream;

@@ -3,7 +3,8 @@
 //! One of their own, which runs no part of a query. The threads of queries may be in one step for
 //! seconds (a join with a filter); a connection that shared them would answer no ping, and its
 //! node would count as lost. Requests go to the threads of queries, where answers are made, in the
-//! turns of the query that asks.
+//! turns of the query that asks. Only what a node says of itself is answered here: it takes
+//! microseconds, and matters most while the threads of queries are busy.
 //! Bounds: [`FRAMES_AHEAD`] for each answer; a frame is a batch at most.
 
 use std::convert::Infallible;
@@ -25,6 +26,9 @@ use tokio::task::JoinSet;
 use tonic::Status;
 use tonic::body::Body;
 use tower::Service;
+
+use super::status;
+use crate::nodes::report::Reporting;
 
 /// How many frames of an answer wait for its connection. No budget counts them.
 const FRAMES_AHEAD: usize = 1;
@@ -92,6 +96,7 @@ where
 #[derive(Clone)]
 pub(super) struct RunOn<S> {
     pub(super) queries: Arc<QueryRuntime>,
+    pub(super) reporting: Reporting,
     pub(super) service: S,
 }
 
@@ -109,7 +114,17 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let asks_for_status = status::is_asked_for(&request);
         let answered = self.service.call(request);
+        if asks_for_status {
+            let reporting = Arc::clone(&self.reporting);
+            return async move {
+                let mut answer = answered.await?;
+                status::say(&reporting(), answer.headers_mut());
+                Ok(answer)
+            }
+            .boxed();
+        }
         let queries = Arc::clone(&self.queries);
         async move {
             let query = queries.tasks.begin();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arrow::datatypes::Schema;
 use async_trait::async_trait;
-use coscan::parts::PartsMemory;
+use coscan::parts::{NodeMeters, PartsMemory};
 use coscan::running::QueryRuntime;
 use coscan::{Engine, parts};
 use coscan_pg::OverExec;
@@ -48,6 +48,7 @@ use super::memory::Memories;
 use super::network::{Network, RunOn};
 use super::settings;
 use super::unrepeatable::{read_once, reads_others};
+use crate::nodes::report::Reporting;
 use crate::nodes::{Links, Tls};
 use crate::version::VERSION;
 
@@ -61,6 +62,7 @@ const END_MAX: Duration = Duration::from_secs(2);
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 
 /// Serves parts of queries with this engine, on the threads that call it, until `stop` is ready.
+/// `reporting` says how busy the node is, in place of its meters.
 ///
 /// # Errors
 /// What the server and the system say.
@@ -68,6 +70,7 @@ pub(crate) async fn serve(
     engine: Engine,
     listener: std::net::TcpListener,
     links: Links,
+    reporting: Option<Reporting>,
     stop: impl Future<Output = ()>,
 ) -> Result<(), String> {
     let network = Network::start().map_err(|error| error.to_string())?;
@@ -89,8 +92,13 @@ pub(crate) async fn serve(
         .max_decoding_message_size(MESSAGE_BYTES_MAX);
     let queries = QueryRuntime::new(Some(Handle::current())).map_err(|error| error.to_string())?;
     let queries = Arc::new(queries);
+    let reporting = reporting.unwrap_or_else(|| {
+        let meters = NodeMeters::new(&engine, &queries.tasks);
+        Arc::new(move || meters.report())
+    });
     let run_on_threads = layer_fn(move |service| RunOn {
         queries: Arc::clone(&queries),
+        reporting: Arc::clone(&reporting),
         service,
     });
     let (end, ended) = oneshot::channel::<()>();

@@ -16,4 +16,5 @@ mod refused;
 mod tls;
 mod tpch;
 mod unread;
+mod width;
 mod workers;

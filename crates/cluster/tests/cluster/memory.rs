@@ -2,6 +2,7 @@
 //! when the worker has what it needs; so does one that a worker ends because its limit was lowered.
 //! One whose client has rows does not.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use coscan::{Engine, Session};
@@ -11,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use crate::common;
-use crate::workers::{self, rows};
+use crate::workers::{self, Worker, rows};
 
 /// Each worker holds about 10 MB for it. It returns no row before its end.
 const LATE: &str = "SELECT count(*) FROM lineitem a JOIN lineitem b ON a.l_suppkey = b.l_suppkey \
@@ -34,6 +35,13 @@ fn other(worker: &Engine) -> MemoryReservation {
     MemoryConsumer::new("another query").register(&worker.runtime().memory_pool)
 }
 
+/// A session whose queries run on both workers, also while one of them has no memory.
+async fn session_on_both(workers: &[Worker], tables: &[(&str, &Path)]) -> Session {
+    let session = workers::session(workers, tables).await;
+    session.set("coscan.cluster_width", "size").unwrap();
+    session
+}
+
 fn begun(session: &Session) -> Query {
     let session = session.clone();
     tokio::spawn(async move { rows(&session, LATE).await })
@@ -54,7 +62,7 @@ async fn a_query_that_a_worker_refuses_memory_waits_and_answers() {
     let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let workers = workers::start(2);
-    let session = workers::session(&workers, &tables).await;
+    let session = session_on_both(&workers, &tables).await;
     let expected = rows(&session, LATE).await.unwrap();
     let other = other(&workers[0].engine);
     while other.try_grow(1 << 20).is_ok() {}
@@ -70,7 +78,7 @@ async fn a_query_that_a_lower_limit_of_a_worker_ends_runs_again() {
     let tables = common::tpch_tables(&common::tpch(0.05));
     let tables = common::borrowed(&tables);
     let workers = workers::start(2);
-    let session = workers::session(&workers, &tables).await;
+    let session = session_on_both(&workers, &tables).await;
     let expected = rows(&session, LATE).await.unwrap();
     let worker = &workers[0].engine;
     let limit = worker.memory().limit();

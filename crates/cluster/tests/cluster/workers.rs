@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use coscan::{Engine, EngineConfig, Session};
-use coscan_cluster::{Cluster, Links, Nodes, Timeouts, Tls, WorkerServer};
+use coscan_cluster::{Cluster, Links, NodeReport, Nodes, Timeouts, Tls, WorkerServer};
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Builder;
@@ -35,6 +36,22 @@ impl Worker {
     }
 
     pub(crate) fn start_with(config: EngineConfig, tls: Option<Tls>) -> Self {
+        Self::start_as(config, tls, |server| server)
+    }
+
+    /// A worker that says this of its load.
+    pub(crate) fn start_reporting(config: EngineConfig, report: &Arc<Mutex<NodeReport>>) -> Self {
+        let report = Arc::clone(report);
+        Self::start_as(config, None, |server| {
+            server.reporting(move || *report.lock())
+        })
+    }
+
+    fn start_as(
+        config: EngineConfig,
+        tls: Option<Tls>,
+        changed: impl FnOnce(WorkerServer) -> WorkerServer,
+    ) -> Self {
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_stack_size(coscan::THREAD_STACK_BYTES)
@@ -45,7 +62,7 @@ impl Worker {
         let local = "127.0.0.1:0".parse().unwrap();
         let timeouts = TIMEOUTS;
         let links = Links { timeouts, tls };
-        let server = WorkerServer::bind(engine.clone(), local, links).unwrap();
+        let server = changed(WorkerServer::bind(engine.clone(), local, links).unwrap());
         let address = server.local_addr();
         let (alive, killed) = oneshot::channel::<()>();
         // On a thread that does nothing else, so that a kill is one while its queries are busy.

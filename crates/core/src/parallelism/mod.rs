@@ -12,7 +12,8 @@
 //! under load scans wait for their first worker instead of disturbing each other.
 //! Decisions are made when a scan registers or ends, when a worker ends a chunk, and when meters
 //! are read.
-//! Not here: threads, nodes, reads; the definition of a chunk (the driver's).
+//! Not here: threads, nodes, reads; the definition of a chunk (the driver's); on how many nodes of
+//! a cluster a query runs (`nodes.rs`).
 //! Bounds: O(width + log scans) per event and device; O(scans + devices that one scan waits for)
 //! when all workers are in use; width at most `width_max`.
 //! Q1: a scan has at most one worker on a device. Q2: a device has more workers than its width
@@ -23,6 +24,7 @@
 //! Source: [RahmStohr94 §2, §4.4, §5]; we differ: the paper says what must be chosen, not how.
 
 mod error;
+pub mod nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 

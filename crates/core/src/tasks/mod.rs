@@ -225,6 +225,12 @@ impl Tasks {
         self.short.keys().copied()
     }
 
+    /// The number of tasks that run, are called to run, or wait.
+    #[must_use]
+    pub fn ready(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Whether a worker is free for a task.
     fn is_free(&self, is_long: bool) -> bool {
         let cores = self.config.cores.max(1);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `coordinator.rs` | how does a session plan what other nodes run? |
 //! | `memory.rs` | which memory have the parts of one query on a node? |
+//! | `meters.rs` | how busy is this node? |
 //! | `scans.rs` | of which pieces is a table, and how is a scan cut to some of them? |
 //! | `worker.rs` | how does a part of a plan become cooperative on the node that runs it? |
 //!
@@ -13,6 +14,7 @@
 
 mod coordinator;
 mod memory;
+mod meters;
 mod scans;
 mod worker;
 
@@ -22,5 +24,6 @@ pub use crate::operators::compacted;
 pub use crate::short_node::ShortNode;
 pub use coordinator::{add_system_table, in_coordinator, session};
 pub use memory::{PartsMemory, RowsAwaited, needed_on_nodes};
+pub use meters::NodeMeters;
 pub use scans::{Marks, Scan, ScanPiece};
 pub use worker::{cooperative, options};

@@ -2,9 +2,11 @@
 //!
 //! `table.rs` declares the settings, `values.rs` parses their values, and `docs/settings.md` is
 //! generated from the table. `config.rs` declares what an engine is built with, including the
-//! defaults of its sessions; `merge_joins.rs` and `nested.rs` declare the choices of a setting.
+//! defaults of its sessions; `cluster_width.rs`, `merge_joins.rs` and `nested.rs` declare the
+//! choices of a setting.
 //! Queries share reads only with queries of the same policy, storage model and chunk size.
 
+mod cluster_width;
 mod config;
 mod merge_joins;
 mod nested;
@@ -22,6 +24,7 @@ use coscan_storage::pool::MemoryBudget;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::error::{DataFusionError, Result};
 
+pub use cluster_width::ClusterWidth;
 pub use config::EngineConfig;
 pub use merge_joins::MergeJoins;
 pub use nested::Nested;
@@ -48,6 +51,8 @@ pub struct Settings {
     /// The number of devices from which a scan reads at a time. `None`: the parallelism controller
     /// chooses it.
     pub parallelism: Option<u32>,
+    /// By what the number of nodes is chosen that a query of a cluster runs on.
+    pub cluster_width: ClusterWidth,
     /// How rows are found where an index serves the predicate.
     pub access_path: AccessPath,
     /// What makes a smooth scan's region grow and shrink.
@@ -134,6 +139,7 @@ impl Settings {
             small_table_bytes: config.small_table_bytes,
             cooperative: config.cooperative,
             parallelism: config.parallelism,
+            cluster_width: ClusterWidth::Auto,
             access_path: config.access_path,
             smooth_policy: SmoothPolicy::Elastic,
             smooth_trigger: SmoothTrigger::Eager,

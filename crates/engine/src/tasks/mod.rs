@@ -252,6 +252,18 @@ impl TaskQueue {
         self.inner.lock().share_of_long(query) == Share::Little
     }
 
+    /// The number of tasks that run or wait for their turn.
+    #[must_use]
+    pub fn ready(&self) -> u32 {
+        u32::try_from(self.inner.lock().core.ready()).unwrap_or(u32::MAX)
+    }
+
+    /// The number of processors that run tasks.
+    #[must_use]
+    pub fn cores(&self) -> u32 {
+        self.cores
+    }
+
     fn time_of_short(&self) -> Duration {
         Duration::from_nanos(self.short_ns.load(Ordering::Relaxed))
     }

@@ -1,0 +1,138 @@
+//! On which nodes does a query run?
+//!
+//! By its size, the degree is the least power of two with which no node needs more than
+//! `bytes_per_node`; or all nodes. `coscan.cluster_width` says whether the nodes' load counts as
+//! well. A query on fewer nodes than its size asks for has the block of the order that is least
+//! busy; any other one has the first nodes of the order. A query on one node that its load has not
+//! narrowed runs where queries on all nodes read most of what it needs.
+//! Not here: how load and degree hang together (`coscan_core::parallelism::nodes`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coscan::ClusterWidth;
+use coscan::parts::ScanPiece;
+use coscan_core::parallelism::nodes::Why;
+use coscan_core::placement;
+use futures::future::join_all;
+use tokio::time::timeout;
+use url::Url;
+
+use super::loads::{ANSWERED_WITHIN, ASKED_AFTER, ASKED_LATER};
+use super::{Members, Present, name};
+use crate::error::Result;
+
+/// The nodes of a query.
+pub(crate) struct Chosen {
+    /// These and no others.
+    pub(crate) nodes: Present,
+    /// How many, and why, as EXPLAIN shows it.
+    pub(crate) why: String,
+}
+
+impl Members {
+    /// The nodes of a query with these scans.
+    ///
+    /// # Errors
+    /// As [`Members::present`].
+    pub(crate) async fn chosen(
+        self: &Arc<Self>,
+        scans: &[&[ScanPiece]],
+        width: ClusterWidth,
+    ) -> Result<Chosen> {
+        let present = self.present().await?;
+        let all = present.order.len();
+        let pieces = scans.iter().copied().flatten();
+        let needed = pieces.map(|piece| piece.needed_bytes);
+        let needed = needed.fold(0, u64::saturating_add);
+        let by_size = |all| placement::degree(needed, self.nodes.bytes_per_node(), all);
+        let (nodes, why) = match width {
+            ClusterWidth::Fixed(nodes) => {
+                let nodes = usize::try_from(nodes).unwrap_or(all).clamp(1, all.max(1));
+                let nodes = present.first(nodes, scans);
+                (nodes, "coscan.cluster_width".to_owned())
+            }
+            ClusterWidth::Size => {
+                let nodes = present.first(by_size(all), scans);
+                (nodes, Why::Size.to_string())
+            }
+            ClusterWidth::Auto => {
+                self.hear_from(&present, by_size(all)).await;
+                self.by_load(&present, scans, by_size)
+            }
+        };
+        let degree = nodes.order.len();
+        Ok(Chosen {
+            nodes,
+            why: format!("Nodes: {degree} of {all} ({why})"),
+        })
+    }
+
+    /// Has nodes asked how busy they are; waits for the answers if the query wants several nodes.
+    async fn hear_from(self: &Arc<Self>, present: &Present, wanted: usize) {
+        if wanted > 1 {
+            self.ask_loads(&present.urls, ASKED_AFTER).await;
+            return;
+        }
+        let (members, urls) = (Arc::clone(self), present.urls.clone());
+        tokio::spawn(async move { members.ask_loads(&urls, ASKED_LATER).await });
+    }
+
+    /// Asks those of the nodes how busy they are that were not asked in this time. One that does
+    /// not answer is no suspect for that: a query that needs it will notice.
+    pub(super) async fn ask_loads(&self, urls: &[Url], within: Duration) {
+        let is_due = |url: &&Url| self.loads.is_to_be_asked(name(url), within);
+        let due: Vec<Url> = urls.iter().filter(is_due).cloned().collect();
+        let asked = due.into_iter().map(|url| async move {
+            let status = timeout(ANSWERED_WITHIN, self.distribution.status(&url)).await;
+            let report = status.ok().and_then(|status| status.ok()?.report);
+            if let Some(report) = report {
+                self.loads.said(name(&url), report);
+            }
+        });
+        join_all(asked).await;
+    }
+
+    /// The nodes of a query, and why these.
+    fn by_load(
+        &self,
+        present: &Present,
+        scans: &[&[ScanPiece]],
+        by_size: impl Fn(usize) -> usize,
+    ) -> (Present, String) {
+        let usable = Present::of(self.loads.with_memory(&present.urls));
+        let wanted = by_size(usable.order.len());
+        let (degree, why) = self.loads.degree(wanted);
+        let nodes = if degree == wanted {
+            usable.first(degree, scans)
+        } else {
+            let needed = usable.needed(scans.iter().copied());
+            let ordered = usable.ordered().map(name).zip(needed);
+            let first = self.loads.block(degree, ordered);
+            usable.block(first, degree)
+        };
+        let mut why = why.to_string();
+        let short = present.urls.len() - usable.urls.len();
+        if short > 0 {
+            why = format!("{why}; {short} without memory");
+        }
+        (nodes, why)
+    }
+}
+
+impl Present {
+    /// The first nodes of the order; a single one is that with most of what the scans need.
+    fn first(&self, degree: usize, scans: &[&[ScanPiece]]) -> Self {
+        if degree > 1 {
+            self.block(0, degree)
+        } else {
+            self.with_most(scans.iter().copied())
+        }
+    }
+
+    /// So many nodes of the order, from this place on.
+    fn block(&self, first: usize, degree: usize) -> Self {
+        let urls = self.ordered().skip(first).take(degree);
+        Self::of(urls.cloned().collect())
+    }
+}
