@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use object_store::path::Path;
 use parking_lot::Mutex;
 
+use super::cached::is_local;
 use super::calls::{Calls, Unanswered};
 use super::local_path::{name_of, path_of};
 use super::local_version::is_version;
@@ -243,7 +244,7 @@ fn open(path: &std::path::Path, direct: bool, calls: Arc<Calls>) -> io::Result<(
         if !metadata.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        let local = sys::is_local(&file);
+        let local = is_local(&file);
         let file = Arc::new(OpenFile::new(file, local, calls));
         Ok((Handle { file, direct }, metadata))
     };
