@@ -40,6 +40,18 @@ pub(in crate::device) fn open_cached(path: &Path, flags: libc::c_int) -> Option<
     Some(unsafe { File::from_raw_fd(descriptor) })
 }
 
+/// Opens a file for reads, like [`open_cached`]; if `direct`, for reads that bypass the page cache.
+pub(in crate::device) fn open_for_reads(path: &Path, direct: bool) -> Option<File> {
+    let flags = if direct { libc::O_DIRECT } else { 0 };
+    // Another program may hold a lease on the file. The call would wait for that program.
+    let file = open_cached(path, libc::O_RDONLY | libc::O_NONBLOCK | flags)?;
+    // Reads wait: `io_uring` of older kernels would refuse those that the page cache does not
+    // answer.
+    // SAFETY: no memory is passed; the descriptor is open for as long as `file` exists.
+    let changed = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags) };
+    (changed == 0).then_some(file)
+}
+
 /// The number of the file's device, which no server is asked for.
 pub(in crate::device) fn number_cached(file: &File) -> Option<u64> {
     let flags = libc::AT_EMPTY_PATH | libc::AT_STATX_DONT_SYNC;

@@ -113,6 +113,11 @@ impl Calls {
         }
     }
 
+    /// What the kernel answers from its memory about files of this mount.
+    pub(super) fn from_memory(&self) -> &FromMemory {
+        &self.from_memory
+    }
+
     /// The metadata of the file at this path: at once if the kernel has them in memory, otherwise
     /// by a call on one of the threads. Cancel safe.
     pub(in crate::device) async fn metadata(&self, path: PathBuf) -> Result<Metadata, Unanswered> {

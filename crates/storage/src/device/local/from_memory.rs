@@ -68,11 +68,15 @@ impl FromMemory {
     /// opened.
     #[must_use]
     pub fn open(&self, path: &Path) -> Option<(File, Metadata)> {
+        self.open_for(path, false)
+    }
+
+    /// Like [`Self::open`], if `direct` for reads that bypass the page cache.
+    pub(super) fn open_for(&self, path: &Path, direct: bool) -> Option<(File, Metadata)> {
         if !self.metadata(path)?.is_file() {
             return None;
         }
-        // A program may hold a lease on the file; the call would wait for it.
-        let file = cached::open_cached(path, libc::O_RDONLY | libc::O_NONBLOCK)?;
+        let file = cached::open_for_reads(path, direct)?;
         let metadata = file.metadata().ok()?;
         metadata.is_file().then_some((file, metadata))
     }
@@ -111,10 +115,13 @@ impl FromMemory {
         let Ok(file) = file else { return };
         let number = file.metadata().map(|metadata| metadata.dev());
         let Ok(number) = number else { return };
-        let system = System {
-            is_local: cached::is_local(&file),
-            learned: Instant::now(),
-        };
+        self.learned(number, cached::is_local(&file));
+    }
+
+    /// The file system with this number is on this machine, or is not.
+    pub(super) fn learned(&self, number: u64, is_local: bool) {
+        let learned = Instant::now();
+        let system = System { is_local, learned };
         let mut systems = self.systems.lock();
         if systems.len() >= SYSTEMS_MAX {
             systems.clear();

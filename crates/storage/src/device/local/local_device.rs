@@ -686,6 +686,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_file_that_the_kernel_can_open_from_memory_needs_no_thread() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        fs::write(file.path(), vec![7; 20_000]).unwrap();
+        if !FromMemory::works_for(file.path()) {
+            return;
+        }
+        for direct in [true, false] {
+            let options = LocalOptions {
+                direct,
+                read_timeout: Duration::from_secs(5),
+                ..LocalOptions::default()
+            };
+            let device = LocalDevice::open(file.path(), &options).unwrap();
+            let version = stat(&device, &file).await;
+            let hung = device.handles.calls().hang_threads();
+            // A mount anywhere may make the kernel refuse to open a file now and then.
+            let mut tries = 0;
+            let answers = loop {
+                match device.read(&version, &[5..19_000]).await {
+                    Err(StorageError::NoAnswer { .. }) if tries < 3 => tries += 1,
+                    answers => break answers,
+                }
+            };
+            assert!(answers.unwrap()[0] == vec![7; 18_995], "direct: {direct}");
+            drop(hung);
+        }
+    }
+
+    #[tokio::test]
     async fn a_mount_that_hangs_blocks_no_thread() {
         let file = NamedTempFile::new_in("/var/tmp").unwrap();
         fs::write(file.path(), vec![7; 20_000]).unwrap();
