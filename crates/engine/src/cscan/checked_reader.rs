@@ -51,7 +51,7 @@ struct CheckedReader {
     /// The registered device, which reads and checks the version itself.
     registered: Option<Arc<dyn Device>>,
     /// Without a registered device: the device that checks the file. It is unknown at first,
-    /// because finding it asks the file's mount, which may take arbitrarily long.
+    /// because finding it may ask the file's mount, which may take arbitrarily long.
     local: Option<Arc<dyn Device>>,
     /// The file, once its footer was read.
     open: Option<Arc<TableFile>>,
@@ -147,7 +147,8 @@ impl CheckedReader {
             Some(device) => Arc::clone(device),
             None => {
                 let devices = self.resources.devices();
-                let found = devices.device_for(self.file.store(), location).await;
+                let version = self.file.version();
+                let found = devices.device_of(self.file.store(), version).await;
                 let device = found.map_err(external)?.1;
                 self.local = Some(Arc::clone(&device));
                 device

@@ -97,15 +97,18 @@ pub struct Running {
 
 impl Running {
     /// `guard` is held until the streams are dropped, and `promise` until they have rows.
+    /// `at_once`: the caller's task may compute what a short query with one partition gives without
+    /// waiting.
     pub(crate) fn start(
         runtime: Handle,
         query: Option<Arc<QueryTasks>>,
         streams: Streams,
         guard: Guard,
         promise: Option<Promise>,
+        at_once: bool,
     ) -> Self {
         let schema = Arc::clone(&streams.schema);
-        let (queue, tasks) = pump(&runtime, query.as_ref(), streams, &guard, promise);
+        let (queue, tasks) = pump(&runtime, query.as_ref(), streams, &guard, promise, at_once);
         Self {
             schema,
             queue,
@@ -209,7 +212,8 @@ impl Running {
         if let Some(again) = &mut self.again {
             again.begins(memory, minimum);
             let (query, guard) = (self.query.as_ref(), &self.guard);
-            (self.queue, self.tasks) = pump(&self.runtime, query, streams, guard, Some(promise));
+            let promise = Some(promise);
+            (self.queue, self.tasks) = pump(&self.runtime, query, streams, guard, promise, false);
         }
         Ok(())
     }
@@ -301,8 +305,45 @@ mod tests {
         };
         let tasks = TaskQueue::new(2, 2, None).begin();
         let handle = Handle::current();
-        let running = Running::start(handle, Some(tasks), streams, Arc::new(()), None);
+        let running = Running::start(handle, Some(tasks), streams, Arc::new(()), None, true);
         (running, environment)
+    }
+
+    /// Whether all rows of a query are there when the task that starts it goes on.
+    async fn is_answered_at_once(partitions: usize, is_long: bool, at_once: bool) -> bool {
+        let few_rows = || {
+            let rows = futures::stream::iter([Ok(batch(0).slice(0, 3))]);
+            let rows: SendableRecordBatchStream =
+                Box::pin(RecordBatchStreamAdapter::new(schema(), rows));
+            rows
+        };
+        let streams = Streams {
+            schema: schema(),
+            partitions: (0..partitions).map(|_| few_rows()).collect(),
+            environment: RuntimeEnvBuilder::new().build_arc().unwrap(),
+        };
+        let tasks = TaskQueue::new(1, 1, None).begin();
+        if is_long {
+            tasks.expect_step(Duration::from_secs(1));
+        }
+        let query = Some(Arc::clone(&tasks));
+        let start = async move {
+            let handle = Handle::current();
+            let mut running = Running::start(handle, query, streams, Arc::new(()), None, at_once);
+            let rows = running.next().now_or_never().and_then(Result::unwrap);
+            let end = running.next().now_or_never();
+            let has_ended = end.is_some_and(|end| end.unwrap().is_none());
+            has_ended && rows.is_some_and(|rows| rows.num_rows() == 3)
+        };
+        tokio::spawn(tasks.schedule(start.boxed())).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_task_that_starts_a_short_query_computes_its_few_rows() {
+        assert!(is_answered_at_once(1, false, true).await);
+        assert!(!is_answered_at_once(2, false, true).await, "side by side");
+        assert!(!is_answered_at_once(1, true, true).await, "a long one");
+        assert!(!is_answered_at_once(1, false, false).await);
     }
 
     /// A partition of four batches that counts how many were computed.

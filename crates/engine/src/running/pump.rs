@@ -22,28 +22,37 @@ use crate::tasks::QueryTasks;
 pub(super) const FEW_ROWS: usize = 256;
 
 /// Starts a task for each of the streams. `promise` is kept until each has produced a batch.
+/// `at_once`: a single stream first gives what it can without waiting, if the caller is a task of
+/// the query in its turn and the query is short. So a small result is there when the caller's end
+/// wakes the consumer, and does not wake it once more.
 pub(super) fn pump(
     runtime: &Handle,
     query: Option<&Arc<QueryTasks>>,
     streams: Streams,
     guard: &Guard,
     promise: Option<Promise>,
+    at_once: bool,
 ) -> (Arc<Queue>, Vec<Task<()>>) {
     let pumps = streams.partitions.len();
     let queue = Arc::new(Queue::new(streams.schema, streams.environment, pumps));
     queue.may_be_ended();
     let promise = promise.map(Arc::new);
-    let pumps = streams.partitions.into_iter().map(|stream| {
+    let at_once = at_once && pumps == 1 && query.is_some_and(|query| query.may_go_on_here());
+    let pumps = streams.partitions.into_iter().filter_map(|stream| {
         let pump = Pump {
             queue: Arc::clone(&queue),
             promise: promise.clone(),
             ended: false,
         };
-        let work = pump.run(stream, Arc::clone(guard));
-        match query {
-            Some(query) => Task::spawn(runtime, query.schedule(work.boxed())),
-            None => Task::spawn(runtime, work),
+        let mut work = pump.run(stream, Arc::clone(guard)).boxed();
+        // The task that continues polls it at once, so no wake-up is lost.
+        if at_once && FutureExt::now_or_never(&mut work).is_some() {
+            return None;
         }
+        Some(match query {
+            Some(query) => Task::spawn(runtime, query.schedule(work)),
+            None => Task::spawn(runtime, work),
+        })
     });
     let tasks = pumps.collect();
     (queue, tasks)

@@ -208,8 +208,8 @@ pub async fn start(
         Ok::<_, DataFusionError>((planned, physical, seen))
     })
     .await?;
-    let may_run_again =
-        may_run_again && (only_reads(&planned.plan) || changes_memory(&planned.plan));
+    let only_reads = only_reads(&planned.plan);
+    let may_run_again = may_run_again && (only_reads || changes_memory(&planned.plan));
     let (open, is_only) = open_query(&planned.state);
     let session = context.runtime_env();
     let may_wait = may_run_again && is_only && !transaction.undoable;
@@ -219,7 +219,7 @@ pub async fn start(
     let effects = effects.map(Effects::since_now);
     let streams = on_large_stack(planned.streams_as_seen(&physical, environment, seen)).await?;
     let guard = Arc::new((guard, open));
-    let mut running = Running::start(runtime, tasks, streams, guard, promise);
+    let mut running = Running::start(runtime, tasks, streams, guard, promise, only_reads);
     if let Some(memory) = memory
         && may_run_again
     {

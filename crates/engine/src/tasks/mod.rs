@@ -330,6 +330,16 @@ impl QueryTasks {
         }
     }
 
+    /// Whether the calling thread runs a task of this query, and the query is short: then work of
+    /// the query may be done here.
+    pub(crate) fn may_go_on_here(&self) -> bool {
+        let is_here = CURRENT.with_borrow(|current| {
+            let current = current.as_ref().map(Arc::as_ptr);
+            current.is_some_and(|current| std::ptr::eq(current, self))
+        });
+        is_here && !self.queue.inner.lock().core.is_long(self.id)
+    }
+
     /// Calls `f`. Tasks that `f` starts belong to the query.
     pub fn scope<R>(self: &Arc<Self>, f: impl FnOnce() -> R) -> R {
         let _restored = Restored(CURRENT.replace(Some(Arc::clone(self))));

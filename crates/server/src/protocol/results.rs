@@ -33,8 +33,8 @@ impl Connection {
         let mut sent = 0;
         loop {
             while rows.is_loaded() && sent < max {
-                sent += rows.put_rows(self.wire.buffer(), max - sent)?;
-                if self.wire.buffer().len() >= FLUSH_BYTES {
+                sent += rows.put_rows(self.wire.buffer_for_rows(), max - sent)?;
+                if self.wire.buffered() >= FLUSH_BYTES {
                     self.flush_rows(rows, interrupt).await?;
                     // Without this, Tokio would let the task fill a socket's buffer of megabytes
                     // in one go.
@@ -47,11 +47,14 @@ impl Connection {
                     complete: false,
                 });
             }
-            // Encoded rows go out before a wait, which may be long.
+            // Encoded rows go out before a wait, which may be long. Without rows the client would
+            // be woken twice, the first time for a description.
             let batch = match futures::FutureExt::now_or_never(rows.next_batch()) {
                 Some(batch) => batch?,
                 None => {
-                    self.flush(interrupt).await?;
+                    if self.wire.holds_rows() {
+                        self.flush(interrupt).await?;
+                    }
                     supervise(&mut self.wire, interrupt, rows.next_batch()).await?
                 }
             };

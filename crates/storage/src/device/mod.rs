@@ -45,7 +45,8 @@ use crate::StorageError;
 pub use devices::{DeviceOptions, DeviceSnapshot, Devices};
 pub use faulty::{Fault, Faulty, Rule, When};
 pub use local::{
-    LocalDevice, LocalEngine, LocalOptions, known_in_full, lasting_tag, listed_time, local_version,
+    FromMemory, LocalDevice, LocalEngine, LocalOptions, known_in_full, lasting_tag, listed_time,
+    local_version,
 };
 pub use meter::{InFlight, Meter, MeterSnapshot};
 pub use named::NamedDevice;

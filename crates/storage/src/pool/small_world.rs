@@ -14,9 +14,15 @@ use crate::Result;
 
 /// A file of columns k and v, with three row groups of 1000 rows.
 pub(super) fn write(path: &Path) {
-    let column = || Arc::new(Int64Array::from_iter_values(0..3000)) as ArrayRef;
+    write_in_groups(path, 1000);
+}
+
+/// A file of columns k and v, with three row groups of this many rows: 0, 1, 2, ...
+pub(super) fn write_in_groups(path: &Path, rows: usize) {
+    let values = 0..i64::try_from(3 * rows).unwrap();
+    let column = || Arc::new(Int64Array::from_iter_values(values.clone())) as ArrayRef;
     let batch = RecordBatch::try_from_iter([("k", column()), ("v", column())]).unwrap();
-    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(1000));
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows));
     let file = File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties.build())).unwrap();
     writer.write(&batch).unwrap();

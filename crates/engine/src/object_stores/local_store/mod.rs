@@ -1,8 +1,8 @@
 //! Local files as an object store: when are two files the same version, and when is a write
 //! durable?
 //!
-//! This is `object_store`'s local store, with two differences. *Versions*: that store identifies a
-//! version by size, modification time and inode, and DataFusion's caches by size and time alone,
+//! This is `object_store`'s local store, with three differences. *Versions*: that store identifies
+//! a version by size, modification time and inode, and DataFusion's caches by size and time alone,
 //! all of which `cp -p`, `rsync -t` and `mv` may keep. Here a file's time is that of its last
 //! change (ctime), which no program can set, and its tag holds device, inode, size and both times.
 //! Files that were written within one tick of the clock have equal times, so a listing shows a
@@ -10,8 +10,10 @@
 //! Other operations that change the ctime (chmod, a new hard link, a rename) also make a new
 //! version; caches then read the file once more. *Writes*: file and folder are synced before a
 //! write is reported (`disk.rs`), and the files of one statement appear together (`together.rs`).
-//! Not here: reading data, which devices do (`coscan_storage::device`); they use the same
-//! versions.
+//! *Threads*: what the kernel has in memory is opened and read in place (`FromMemory`), where the
+//! other store changes threads twice.
+//! Not here: reading data of large tables, which devices do (`coscan_storage::device`); they use
+//! the same versions.
 
 mod disk;
 mod journal;
@@ -20,23 +22,26 @@ mod together;
 mod upload;
 
 use std::fmt;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
+use std::ops::Range;
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use coscan_storage::device::{listed_time, local_version};
+use coscan_storage::device::{FromMemory, listed_time, local_version};
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    RenameOptions, Result,
+    Attributes, CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, RenameOptions, Result,
 };
+use tokio::runtime::Handle;
+use tokio::task::coop::consume_budget;
 
 pub use disk::{Disk, SystemDisk};
 pub(crate) use left_behind::settle;
@@ -50,6 +55,7 @@ pub struct LocalStore {
     inner: Arc<LocalFileSystem>,
     disk: Arc<dyn Disk>,
     appearing: Arc<Appearing>,
+    from_memory: Arc<FromMemory>,
 }
 
 /// The files of a listing whose versions are looked up in one call.
@@ -71,7 +77,39 @@ impl LocalStore {
             inner: Arc::new(LocalFileSystem::new()),
             disk,
             appearing: Arc::default(),
+            from_memory: Arc::default(),
         }
+    }
+
+    /// Opens a file, if the kernel has what that needs in memory.
+    async fn open_at_once(&self, path: &FsPath) -> Option<(File, Metadata)> {
+        let opened = self.from_memory.open(path);
+        if opened.is_some() || !self.learns(path).await {
+            return opened;
+        }
+        self.from_memory.open(path)
+    }
+
+    /// Reads these ranges, if the kernel has them in memory.
+    async fn read_at_once(&self, path: &FsPath, ranges: &[Range<u64>]) -> Option<Vec<Bytes>> {
+        let answers = self.from_memory.read(path, ranges);
+        if answers.is_some() || !self.learns(path).await {
+            return answers;
+        }
+        self.from_memory.read(path, ranges)
+    }
+
+    /// Learns what file system the path leads to, on a thread that may wait. Whether that was new.
+    async fn learns(&self, path: &FsPath) -> bool {
+        if !self.from_memory.is_new(path) {
+            return false;
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            return false;
+        };
+        let (from_memory, path) = (Arc::clone(&self.from_memory), path.to_owned());
+        let learned = runtime.spawn_blocking(move || from_memory.learn(&path));
+        learned.await.is_ok()
     }
 
     /// The listing with Coscan's versions, without files that were removed in the meantime and
@@ -162,21 +200,40 @@ impl ObjectStore for LocalStore {
             if_unmodified_since: options.if_unmodified_since.take(),
             ..GetOptions::default()
         };
-        let mut found = self.inner.get_opts(location, options).await?;
-        if let GetResultPayload::File(file, path) = &found.payload {
-            let metadata = file.metadata().map_err(|error| failed(path, error))?;
-            found.meta = meta(location, &metadata);
-        }
+        let path = self.inner.path_to_filesystem(location)?;
+        consume_budget().await;
+        let opened = match options.range {
+            Some(_) => None,
+            None => self.open_at_once(&path).await,
+        };
+        let found = match opened {
+            Some((file, metadata)) => GetResult {
+                range: 0..metadata.len(),
+                meta: meta(location, &metadata),
+                attributes: Attributes::default(),
+                payload: GetResultPayload::File(file, path),
+            },
+            None => {
+                let mut found = self.inner.get_opts(location, options).await?;
+                if let GetResultPayload::File(file, path) = &found.payload {
+                    let metadata = file.metadata().map_err(|error| failed(path, error))?;
+                    found.meta = meta(location, &metadata);
+                }
+                found
+            }
+        };
         conditions.check_preconditions(&found.meta)?;
         Ok(found)
     }
 
-    async fn get_ranges(
-        &self,
-        location: &Path,
-        ranges: &[std::ops::Range<u64>],
-    ) -> Result<Vec<Bytes>> {
-        self.inner.get_ranges(location, ranges).await
+    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let path = self.inner.path_to_filesystem(location)?;
+        // A scan of many files gives way as it does where it waits for each of them.
+        consume_budget().await;
+        match self.read_at_once(&path, ranges).await {
+            Some(answers) => Ok(answers),
+            None => self.inner.get_ranges(location, ranges).await,
+        }
     }
 
     fn delete_stream(
@@ -338,5 +395,64 @@ fn failed(path: &FsPath, error: io::Error) -> Error {
             store: "LocalStore",
             source: Box::new(error),
         },
+    }
+}
+
+#[cfg(test)]
+#[allow(
+    clippy::unwrap_used,
+    clippy::single_range_in_vec_init,
+    reason = "tests: a failure should panic, reads take lists of ranges"
+)]
+mod tests {
+    use object_store::ObjectStoreExt;
+    use tokio::runtime::Builder;
+    use tokio::task::spawn_blocking;
+
+    use super::*;
+
+    /// The answer of a call that needs no thread. A mount anywhere may make the kernel refuse a
+    /// question now and then.
+    fn at_once<F: Future>(ask: impl Fn() -> F) -> F::Output {
+        (0..100).find_map(|_| ask().now_or_never()).unwrap()
+    }
+
+    #[test]
+    fn what_the_kernel_has_in_memory_needs_no_thread() {
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = folder.path().join("f");
+        std::fs::write(&path, "content").unwrap();
+        let memory = FromMemory::default();
+        memory.learn(&path);
+        if memory.open(&path).is_none() {
+            eprintln!("skipped: no local file system, or no openat2");
+            return;
+        }
+        let store = LocalStore::new();
+        let location = Path::from_absolute_path(&path).unwrap();
+        let one_thread = Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build();
+        one_thread.unwrap().block_on(async {
+            let before = store.head(&location).await.unwrap();
+            std::fs::write(&path, "other content").unwrap();
+            let (release, hang) = std::sync::mpsc::channel::<()>();
+            let hung = spawn_blocking(move || hang.recv().is_err());
+            let now = at_once(|| store.head(&location)).unwrap();
+            assert_eq!((before.size, now.size), (7, 13));
+            assert_ne!(before.e_tag, now.e_tag);
+            let ranges = [6..8, 0..5];
+            let read = at_once(|| store.get_ranges(&location, &ranges));
+            assert_eq!(read.unwrap(), ["co", "other"]);
+            drop(release);
+            assert!(hung.await.unwrap());
+            let all = store.get(&location).await.unwrap();
+            assert_eq!(all.meta, now);
+            assert_eq!(all.bytes().await.unwrap(), "other content");
+            let past = store.get_ranges(&location, &[0..99]).await;
+            assert!(past.is_err(), "{past:?}");
+            let missing = store.head(&Path::from("no/such/file")).await;
+            assert!(matches!(missing, Err(Error::NotFound { .. })));
+        });
     }
 }

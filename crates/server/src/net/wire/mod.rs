@@ -54,6 +54,8 @@ pub(crate) struct Wire {
     ahead_bytes: usize,
     /// Whether the client has sent something that cannot be decoded.
     broken: bool,
+    /// Whether rows are in the buffer.
+    holds_rows: bool,
     /// The memory of the current message (W4).
     current: Option<Held>,
     /// The memory that the connection holds while idle.
@@ -97,6 +99,7 @@ impl Wire {
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             broken: false,
+            holds_rows: false,
             current: None,
             idle_held: None,
             place: Some(place),
@@ -186,9 +189,21 @@ impl Wire {
         Ok(())
     }
 
-    /// The buffer for encoded rows. Callers must add whole messages only.
-    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+    /// The buffer, for encoded rows. Callers must add whole messages only.
+    pub(crate) fn buffer_for_rows(&mut self) -> &mut BytesMut {
+        self.holds_rows = true;
         self.framed.write_buffer_mut()
+    }
+
+    /// The bytes in the buffer.
+    pub(crate) fn buffered(&self) -> usize {
+        self.framed.write_buffer().len()
+    }
+
+    /// Whether rows are in the buffer: what else may be there means nothing to a client that waits
+    /// for its rows.
+    pub(crate) fn holds_rows(&self) -> bool {
+        self.holds_rows
     }
 
     /// Adds a message to the buffer.
@@ -206,6 +221,7 @@ impl Wire {
         poll_fn(|cx| {
             let flushed = self.framed.poll_flush_unpin(cx);
             self.client.writes(flushed.is_pending());
+            self.holds_rows &= flushed.is_pending();
             // During startup a message must not be decoded before its stage.
             if flushed.is_ready() || self.place.is_some() {
                 return flushed;

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// A startup message of protocol 3.0.
 pub(crate) const STARTUP: &[u8] = b"\0\0\0\x10\0\x03\0\0user\0x\0\0";
@@ -51,6 +52,14 @@ impl RawClient {
     /// Says that no more will be sent. What the server sends stays unread.
     pub(crate) fn close_writing(&self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// Whether the server sends something within this time, which stays unread.
+    pub(crate) fn hears_within(&self, time: Duration) -> bool {
+        self.stream.set_read_timeout(Some(time)).unwrap();
+        let heard = self.stream.peek(&mut [0]);
+        self.stream.set_read_timeout(None).unwrap();
+        heard.is_ok_and(|bytes| bytes > 0)
     }
 
     fn message(&mut self) -> (u8, Vec<u8>) {

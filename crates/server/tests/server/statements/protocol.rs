@@ -398,6 +398,23 @@ async fn rows_arrive_while_the_query_runs() {
     }
 }
 
+/// A client that is told the columns while it waits for the first row is woken for nothing.
+#[tokio::test]
+async fn the_columns_are_announced_with_the_first_rows() {
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        client.send(b'Q', b"SELECT pg_sleep(600)\0");
+        assert!(!client.hears_within(Duration::from_millis(300)));
+        // Rows of an earlier statement do not wait.
+        let mut other = RawClient::connect(addr);
+        other.send(b'Q', b"SELECT 7; SELECT pg_sleep(600)\0");
+        assert!(other.hears_within(Duration::from_secs(20)));
+    });
+    done.await.unwrap();
+}
+
 #[tokio::test]
 async fn sixty_four_connections_at_once() {
     let server = TestServer::start().await;

@@ -4,7 +4,8 @@
 //! Idea: the caller waits here, at most for the time-out, for an answer from one of the mount's own
 //! threads. A thread that hangs in the kernel cannot be interrupted; it is abandoned, and the
 //! mount's other threads continue. When all of them hang, only this mount hangs: no thread that
-//! serves queries, other devices or timers ever makes such a call.
+//! serves queries, other devices or timers ever makes such a call, except in a form that the kernel
+//! answers from its memory or refuses (`from_memory.rs`).
 //! Rejected: the runtime's blocking threads. All devices share them, and dropping a runtime waits
 //! for them without bound.
 //! Not here: reads (`sys`), which have their own threads or ring.
@@ -14,16 +15,20 @@
 //! call waits for nothing.
 
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{self, File, Metadata};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
+use tokio::task::coop::consume_budget;
 
+use super::from_memory::FromMemory;
 use crate::panics;
 
 /// Enough to hide the latency of a network file system while a folder of files is opened.
@@ -54,6 +59,7 @@ impl From<io::Error> for Unanswered {
 pub(in crate::device) struct Calls {
     shared: Arc<Shared>,
     wait: Duration,
+    from_memory: Arc<FromMemory>,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +94,7 @@ impl Calls {
         Arc::new(Self {
             shared: Arc::default(),
             wait,
+            from_memory: Arc::default(),
         })
     }
 
@@ -106,6 +113,30 @@ impl Calls {
         }
     }
 
+    /// What the kernel answers from its memory about files of this mount.
+    pub(super) fn from_memory(&self) -> &FromMemory {
+        &self.from_memory
+    }
+
+    /// The metadata of the file at this path: at once if the kernel has them in memory, otherwise
+    /// by a call on one of the threads. Cancel safe.
+    pub(in crate::device) async fn metadata(&self, path: PathBuf) -> Result<Metadata, Unanswered> {
+        if let Some(metadata) = self.from_memory.metadata(&path) {
+            // A loop over files gives way as it does where it waits.
+            consume_budget().await;
+            return Ok(metadata);
+        }
+        let from_memory = Arc::clone(&self.from_memory);
+        self.ask(move || {
+            let metadata = fs::metadata(&path)?;
+            if from_memory.is_local(metadata.dev()).is_none() {
+                from_memory.learn(&path);
+            }
+            Ok(metadata)
+        })
+        .await
+    }
+
     /// Closes a file. The caller does not wait.
     pub(super) fn close(&self, file: File) {
         // If no thread can be started, dropping the refused call closes the file on this thread;
@@ -113,9 +144,18 @@ impl Calls {
         let _closed = self.shared.add(Box::new(Closing { file }));
     }
 
-    /// Makes every thread hang in a call until the returned senders are dropped.
+    /// Like a mount that hangs, of which the kernel has nothing in memory, until the returned
+    /// senders are dropped.
     #[cfg(test)]
     pub(in crate::device) fn hang(&self) -> Vec<std::sync::mpsc::Sender<()>> {
+        let hung = self.hang_threads();
+        self.from_memory.forget();
+        hung
+    }
+
+    /// Makes every thread hang in a call until the returned senders are dropped.
+    #[cfg(test)]
+    pub(in crate::device) fn hang_threads(&self) -> Vec<std::sync::mpsc::Sender<()>> {
         let hung = (0..THREADS_MAX).map(|_| {
             let (release, hang) = std::sync::mpsc::channel::<()>();
             self.shared.add(Box::new(Hanging { hang })).unwrap();
@@ -267,7 +307,28 @@ impl Call for Hanging {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
+
+    #[tokio::test]
+    async fn what_the_kernel_has_in_memory_needs_no_thread() {
+        let file = tempfile::NamedTempFile::new_in("/var/tmp").unwrap();
+        let path = file.path().to_owned();
+        if !FromMemory::works_for(&path) {
+            return;
+        }
+        let calls = Calls::new(Duration::from_millis(50));
+        calls.metadata(path.clone()).await.unwrap();
+        let hung = calls.hang_threads();
+        // A mount anywhere may make the kernel refuse a question now and then.
+        let metadata = (0..100).find_map(|_| calls.metadata(path.clone()).now_or_never());
+        assert!(metadata.unwrap().unwrap().is_file());
+        calls.from_memory.forget();
+        let metadata = calls.metadata(path).await;
+        assert!(matches!(metadata, Err(Unanswered::Hangs(_))));
+        drop(hung);
+    }
 
     #[tokio::test]
     async fn threads_end_with_their_mount() {

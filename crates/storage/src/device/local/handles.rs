@@ -1,7 +1,8 @@
 //! Open files, and whether each is still the version that it was opened for.
 //!
 //! Opening a file walks its path and may block, and a scan reads the same few files thousands of
-//! times. So handles are cached by file version, up to a bound.
+//! times. So handles are cached by file version, up to a bound. What the kernel can open from its
+//! memory is opened in place (`from_memory.rs`).
 //! On a local file system the kernel answers `fstat` of an open file from memory, so the reading
 //! thread calls it directly. Other file systems may contact a server and wait without bound; for
 //! these every call, `close` included (`open_file.rs`), goes through `calls.rs`.
@@ -20,13 +21,14 @@ use std::collections::HashMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use object_store::path::Path;
 use parking_lot::Mutex;
 
+use super::cached::is_local;
 use super::calls::{Calls, Unanswered};
 use super::local_path::{name_of, path_of};
 use super::local_version::is_version;
@@ -128,6 +130,10 @@ impl Handles {
         direct: bool,
     ) -> Result<(Handle, Metadata), Unanswered> {
         let (path, calls) = (path_of(&file.location), Arc::clone(&self.calls));
+        if let Some((file, metadata)) = calls.from_memory().open_for(&path, direct) {
+            // Only files of this machine are opened so.
+            return Ok((handle(file, direct, true, calls), metadata));
+        }
         self.calls.ask(move || open(&path, direct, calls)).await
     }
 
@@ -238,28 +244,35 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 
 /// Opens a file, and returns its metadata.
 fn open(path: &std::path::Path, direct: bool, calls: Arc<Calls>) -> io::Result<(Handle, Metadata)> {
-    let handle = |file: File, direct| {
+    let opened = |file: File, direct| {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::other("not a regular file"));
         }
-        let local = sys::is_local(&file);
-        let file = Arc::new(OpenFile::new(file, local, calls));
-        Ok((Handle { file, direct }, metadata))
+        let local = is_local(&file);
+        calls.from_memory().learned(metadata.dev(), local);
+        Ok((handle(file, direct, local, calls), metadata))
     };
     if direct {
-        let opened = OpenOptions::new()
+        let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_DIRECT)
             .open(path);
-        match opened {
-            Ok(file) => return handle(file, true),
+        match file {
+            Ok(file) => return opened(file, true),
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
             Err(error) => return Err(error),
         }
     }
     let file = File::open(path)?;
-    // Reads are exact: read-ahead for a scan that takes a third of the columns is mostly waste.
-    sys::advise_random(&file);
-    handle(file, false)
+    opened(file, false)
+}
+
+fn handle(file: File, direct: bool, local: bool, calls: Arc<Calls>) -> Handle {
+    if !direct {
+        // Reads are exact: read-ahead for a scan that takes a third of the columns is mostly waste.
+        sys::advise_random(&file);
+    }
+    let file = Arc::new(OpenFile::new(file, local, calls));
+    Handle { file, direct }
 }

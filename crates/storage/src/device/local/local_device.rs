@@ -353,16 +353,12 @@ impl Device for LocalDevice {
     }
 
     async fn stat(&self, location: &Path) -> Result<FileVersion, StorageError> {
-        let path = path_of(location);
-        let metadata = self.handles.calls().ask(move || {
-            let metadata = fs::metadata(path)?;
-            if metadata.is_file() {
-                Ok(metadata)
-            } else {
-                Err(io::Error::other("not a regular file"))
-            }
-        });
-        let metadata = metadata.await.map_err(|why| unreadable(location, why))?;
+        let metadata = self.handles.calls().metadata(path_of(location)).await;
+        let metadata = metadata.map_err(|why| unreadable(location, why))?;
+        if !metadata.is_file() {
+            let other = io::Error::other("not a regular file");
+            return Err(unreadable(location, other.into()));
+        }
         Ok(local_version(location, &metadata))
     }
 
@@ -514,8 +510,10 @@ const SINK_BYTES: u64 = 64 << 10;
     reason = "tests: a failure should panic, reads take lists of ranges"
 )]
 mod tests {
+    use futures::FutureExt;
     use tempfile::NamedTempFile;
 
+    use super::super::from_memory::FromMemory;
     use super::*;
 
     /// The kernel's errors where a container runtime or an administrator forbids `io_uring`, and in
@@ -666,6 +664,53 @@ mod tests {
                 }
             }
             assert_eq!(before.elapsed().as_secs(), 60);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_version_that_the_kernel_has_in_memory_needs_no_thread() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        if !FromMemory::works_for(file.path()) {
+            return;
+        }
+        let device = LocalDevice::open(file.path(), &LocalOptions::default()).unwrap();
+        let before = stat(&device, &file).await;
+        fs::write(file.path(), "longer").unwrap();
+        let hung = device.handles.calls().hang_threads();
+        // A mount anywhere may make the kernel refuse a question now and then.
+        let now = (0..100).find_map(|_| device.stat(&before.location).now_or_never());
+        let now = now.unwrap().unwrap();
+        assert_eq!((before.size, now.size), (0, 6));
+        assert!(!before.is_still(&now));
+        drop(hung);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_the_kernel_can_open_from_memory_needs_no_thread() {
+        let file = NamedTempFile::new_in("/var/tmp").unwrap();
+        fs::write(file.path(), vec![7; 20_000]).unwrap();
+        if !FromMemory::works_for(file.path()) {
+            return;
+        }
+        for direct in [true, false] {
+            let options = LocalOptions {
+                direct,
+                read_timeout: Duration::from_secs(5),
+                ..LocalOptions::default()
+            };
+            let device = LocalDevice::open(file.path(), &options).unwrap();
+            let version = stat(&device, &file).await;
+            let hung = device.handles.calls().hang_threads();
+            // A mount anywhere may make the kernel refuse to open a file now and then.
+            let mut tries = 0;
+            let answers = loop {
+                match device.read(&version, &[5..19_000]).await {
+                    Err(StorageError::NoAnswer { .. }) if tries < 3 => tries += 1,
+                    answers => break answers,
+                }
+            };
+            assert!(answers.unwrap()[0] == vec![7; 18_995], "direct: {direct}");
+            drop(hung);
         }
     }
 

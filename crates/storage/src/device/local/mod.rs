@@ -9,12 +9,15 @@
 //! | `local_path.rs` | the path of a location of the local store |
 //! | `local_version.rs` | when two local files are the same version |
 //! | `calls.rs` | calls into a file system that may never return |
+//! | `from_memory.rs`, `cached.rs` | calls that the kernel answers from its memory |
 //! | `mounts.rs` | which mount a path is on |
-//! | `sys` | the unsafe code |
+//! | `sys` | the unsafe code of reads |
 //!
 //! Not here: which requests to issue (`../merge.rs`).
 
+mod cached;
 mod calls;
+mod from_memory;
 mod handles;
 mod local_device;
 mod local_path;
@@ -25,6 +28,7 @@ mod positional;
 pub(super) mod scatter;
 mod sys;
 
+pub use from_memory::FromMemory;
 pub(super) use handles::unreadable;
 pub use local_device::{LocalDevice, LocalEngine, LocalOptions};
 pub(super) use local_path::path_of;

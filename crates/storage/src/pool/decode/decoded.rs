@@ -2,7 +2,8 @@
 //!
 //! Idea: the fastest reader pulls the decode along, some batches ahead of itself; the others find
 //! the batches ready. Decoding runs on threads of its own, never on threads that run queries or
-//! I/O. While memory is plentiful and more readers are expected, all batches stay for them.
+//! I/O, but for a few rows, which their first reader decodes in less time than it takes to change
+//! threads. While memory is plentiful and more readers are expected, all batches stay for them.
 //! Otherwise batches that every reader has passed are dropped after a while, and a reader that
 //! comes too late starts a decode of its own.
 //! Not here: how long a decoded segment lives (`../scans/place.rs`,
@@ -81,7 +82,8 @@ pub(crate) struct DecodedSegment {
     /// How errors name the segment.
     place: String,
     state: Mutex<State>,
-    pool: Arc<DecodePool>,
+    /// `None` for a few rows, which their first reader decodes.
+    pool: Option<Arc<DecodePool>>,
     memory: Arc<MemoryBudget>,
     /// Counts the array bytes that decode has produced in the whole process.
     produced: Arc<AtomicU64>,
@@ -104,13 +106,14 @@ pub(crate) struct Reader {
 
 impl DecodedSegment {
     /// A segment without arrays. `first` is the first batch that the decoder gives; `lasting` says
-    /// whether more readers are expected after the first.
+    /// whether more readers are expected after the first. Without a pool the reader that needs a
+    /// batch decodes it.
     pub(crate) fn new(
         place: String,
         make: MakeDecoder,
         first: usize,
         lasting: bool,
-        pool: Arc<DecodePool>,
+        pool: Option<Arc<DecodePool>>,
         memory: Arc<MemoryBudget>,
         produced: Arc<AtomicU64>,
     ) -> Arc<Self> {
@@ -214,7 +217,8 @@ impl DecodedSegment {
         state.first == 0 && state.error.is_none()
     }
 
-    /// A job of the decode pool: decodes up to the target, which may grow while it runs.
+    /// A job of the decode pool, or a reader's work: decodes up to the target, which may grow
+    /// while it runs.
     fn decode(&self, decoder: Decoder) {
         match caught(|| self.place.clone(), || self.advance(decoder)) {
             Ok(true) => {}
@@ -232,7 +236,8 @@ impl DecodedSegment {
         };
         let mut begun = processor_time();
         loop {
-            if self.is_far() {
+            // A reader's thread keeps its slices.
+            if self.pool.is_some() && self.is_far() {
                 set_slice(Slice::Long);
             }
             let Some(array) = decoder.next_batch()? else {
@@ -373,8 +378,14 @@ impl Reader {
             && matches!(state.decoder, Decoder::NotMade(_) | Decoder::Idle(_))
         {
             let decoder = std::mem::replace(&mut state.decoder, Decoder::Running);
-            let job = Arc::clone(segment);
-            segment.pool.submit(move || job.decode(decoder));
+            if let Some(pool) = &segment.pool {
+                let job = Arc::clone(segment);
+                pool.submit(move || job.decode(decoder));
+            } else {
+                drop(state);
+                segment.decode(decoder);
+                state = segment.state.lock();
+            }
         }
         if let Some((batch, _)) = at
             .checked_sub(state.first)
@@ -449,7 +460,7 @@ mod tests {
             make,
             0,
             false,
-            pool,
+            Some(pool),
             Arc::clone(&memory),
             Arc::default(),
         );
@@ -473,6 +484,30 @@ mod tests {
         assert_eq!(memory.decoded_bytes(), 0);
     }
 
+    #[test]
+    fn without_a_pool_the_first_reader_decodes() {
+        let memory = MemoryBudget::new(1 << 20);
+        let damaged = || StorageError::Internal("damaged".to_owned());
+        let makes: [(MakeDecoder, &str); 2] = [
+            (Box::new(move || Err(damaged())), "damaged"),
+            (Box::new(|| panic!("a bug")), "a bug"),
+        ];
+        for (make, reason) in makes {
+            let (place, memory) = ("t.parquet".to_owned(), Arc::clone(&memory));
+            let segment = DecodedSegment::new(place, make, 0, true, None, memory, Arc::default());
+            let readers = [segment.join(0).unwrap(), segment.join(0).unwrap()];
+            for reader in &readers {
+                match reader.poll_batch(0, Waker::noop()) {
+                    Poll::Ready(Err(error)) => {
+                        assert!(error.to_string().contains(reason), "{error}");
+                    }
+                    other => panic!("{other:?}"),
+                }
+                assert!(!reader.waits());
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_panic_reaches_all_readers_and_costs_no_thread() {
         let pool = Arc::new(DecodePool::new(1).unwrap());
@@ -480,7 +515,7 @@ mod tests {
         for _ in 0..3 {
             let make: MakeDecoder = Box::new(|| panic!("a bug"));
             let place = "t.parquet, column v".to_owned();
-            let (pool, memory) = (Arc::clone(&pool), Arc::clone(&memory));
+            let (pool, memory) = (Some(Arc::clone(&pool)), Arc::clone(&memory));
             let segment = DecodedSegment::new(place, make, 0, true, pool, memory, Arc::default());
             let readers = [segment.join(0).unwrap(), segment.join(0).unwrap()];
             for reader in &readers {

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, new_null_array};
+use arrow::datatypes::DataType;
 use bytes::Bytes;
 use coscan_core::{ColumnSet, Event, LoadOrigin};
 use parking_lot::Mutex;
@@ -55,6 +56,12 @@ pub struct ChunkLease {
 
 /// How often a consumer's progress is reported within the length of a turn.
 const PROGRESS_PER_TURN: u32 = 4;
+
+/// A segment of at most so many rows of a type of fixed width is decoded by its first reader. That
+/// takes some 20 µs, most of them for the first row.
+const TINY_ROWS: usize = 512;
+/// The most bytes of such a segment: 512 values of 16 bytes.
+const TINY_BYTES: usize = 8 << 10;
 
 /// Rows per batch unless the consumer sets another number: DataFusion's default.
 const BATCH_ROWS: usize = 8192;
@@ -389,6 +396,8 @@ impl ChunkLease {
         first: usize,
         buffers: Buffers,
     ) -> Arc<DecodedSegment> {
+        let all = self.batches.rows();
+        let is_tiny = is_tiny(all, column.field.data_type(), &buffers);
         let make = self.decoder(root, column, self.batch_rows, buffers);
         let shared = &place.scan.inner().shared;
         let lasting = first == 0
@@ -396,7 +405,6 @@ impl ChunkLease {
                 || shared.memory.keeps_spare_arrays()
                 || self.others_want(state, place, std::slice::from_ref(column)));
         let rows = self.batches.iter().take(first).sum();
-        let all = self.batches.rows();
         let narrow = column.narrow;
         let make: MakeDecoder = Box::new(move || {
             let mut decoder = make()?;
@@ -409,7 +417,8 @@ impl ChunkLease {
                 decoder
             })
         });
-        let (decode, memory) = (Arc::clone(&shared.decode), Arc::clone(&shared.memory));
+        let decode = (!is_tiny).then(|| Arc::clone(&shared.decode));
+        let memory = Arc::clone(&shared.memory);
         let produced = Arc::clone(&shared.decoded_bytes);
         let name = format!("{}, column {}", self.info().file.name(), column.name);
         DecodedSegment::new(name, make, first, lasting, decode, memory, produced)
@@ -470,6 +479,13 @@ impl ChunkLease {
     }
 }
 
+/// Whether these rows of a column take no more time to decode than two changes of threads.
+fn is_tiny(rows: usize, data_type: &DataType, buffers: &[(Range<u64>, Bytes)]) -> bool {
+    let bytes: usize = buffers.iter().map(|(_, bytes)| bytes.len()).sum();
+    let fixed = data_type.is_primitive() || matches!(data_type, DataType::Boolean);
+    rows <= TINY_ROWS && bytes <= TINY_BYTES && fixed
+}
+
 /// The bytes of a column, with their places in the file.
 type Buffers = Vec<(Range<u64>, Bytes)>;
 
@@ -504,5 +520,60 @@ impl std::fmt::Debug for ChunkLease {
         f.debug_struct("ChunkLease")
             .field("index", &self.index())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::sync::mpsc;
+
+    use arrow::array::AsArray;
+    use arrow::datatypes::{Field, Int64Type};
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::device::Devices;
+    use crate::memory::MemoryBudget;
+    use crate::pool::small_world::{open, start, write_in_groups};
+    use crate::pool::{BufferPool, FileCache, PoolConfig, PoolShared};
+
+    #[tokio::test]
+    async fn few_rows_are_decoded_by_their_reader() {
+        let folder = tempfile::tempdir().unwrap();
+        for (rows, is_tiny) in [(TINY_ROWS, true), (TINY_ROWS + 1, false)] {
+            let path = folder.path().join(format!("{rows}.parquet"));
+            write_in_groups(&path, rows);
+            let files = FileCache::new(Arc::new(Devices::default()));
+            let shared = PoolShared::new(files, MemoryBudget::new(64 << 20), 1).unwrap();
+            let pool = BufferPool::new(PoolConfig::default(), Arc::clone(&shared));
+            let file = open(&shared, &path).await;
+            // The only decode thread hangs until `release` is dropped.
+            let (release, hang) = mpsc::channel::<()>();
+            shared.decode.submit(move || {
+                let _released = hang.recv();
+            });
+            let scan = start(&pool, &file, vec![1]);
+            let lease = scan.next_chunk().await.unwrap().unwrap();
+            let column = ColumnRequest::exact(Arc::new(Field::new("v", DataType::Int64, false)));
+            let arrays = lease.batch(&[column], 0).now_or_never();
+            assert_eq!(arrays.is_some(), is_tiny, "{rows} rows");
+            if let Some(arrays) = arrays {
+                let arrays = arrays.unwrap().unwrap();
+                let values = arrays[0].as_primitive::<Int64Type>().values();
+                assert!(values.iter().copied().eq(512..1024));
+            }
+            drop(release);
+        }
+    }
+
+    #[test]
+    fn text_and_large_pages_are_not_tiny() {
+        let of = |bytes| vec![(0..1, Bytes::from(vec![0_u8; bytes]))];
+        assert!(is_tiny(1, &DataType::Boolean, &of(TINY_BYTES)));
+        assert!(!is_tiny(1, &DataType::Boolean, &of(TINY_BYTES + 1)));
+        for unbounded in [DataType::Utf8View, DataType::Binary] {
+            assert!(!is_tiny(1, &unbounded, &of(1)), "{unbounded}");
+        }
     }
 }

@@ -1,10 +1,12 @@
-//! The only unsafe code of the device layer: memory that the kernel writes into, and the system
-//! calls that make it write.
+//! The unsafe code of reads: memory that the kernel writes into, and the system calls that make it
+//! write.
 //!
 //! A read that was submitted to the kernel cannot be withdrawn, but a future can be dropped at any
 //! time. So the [`Job`] owns the memory, every [`Transfer`] keeps its job alive, and the engine
 //! that carries transfers out (`ring.rs`, the thread pool of `positional.rs`) keeps a transfer
 //! until the kernel is done with it. The future holds only the receiving end of a channel.
+//!
+//! Not here: reads that the kernel answers from its memory (`../cached.rs`).
 //!
 //! U1: from the creation of a transfer until its job is answered, only the kernel accesses the
 //! job's buffers.
@@ -34,30 +36,6 @@ pub(super) fn advise_random(file: &File) {
     // refusal is harmless: it is advice.
     unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_RANDOM) };
 }
-
-/// Whether the file is on a file system of this machine, where the kernel answers calls about open
-/// files from memory. Overlays do not count: any file system may be below one.
-pub(super) fn is_local(file: &File) -> bool {
-    // SAFETY: all zeroes is a valid `statfs`, and the kernel fills it; the descriptor is open for
-    // as long as `file` is borrowed.
-    let (failed, found) = unsafe {
-        let mut found: libc::statfs = std::mem::zeroed();
-        (libc::fstatfs(file.as_raw_fd(), &raw mut found), found)
-    };
-    failed == 0 && LOCAL.contains(&found.f_type)
-}
-
-/// The `f_type` of ext2 to ext4, XFS, btrfs, F2FS, ZFS, bcachefs, tmpfs, ramfs.
-const LOCAL: [libc::__fsword_t; 8] = [
-    0xef53,
-    0x5846_5342,
-    0x9123_683e,
-    0xf2f5_2010,
-    0x2fc1_2fc1,
-    0xca45_1a4e,
-    0x0102_1994,
-    0x8584_58f6,
-];
 
 /// Tells the kernel that it may drop the cached pages of this part of the file.
 pub(super) fn advise_unneeded(file: &impl AsRawFd, offset: u64, len: u64) {
