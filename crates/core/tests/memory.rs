@@ -204,6 +204,7 @@ fn a_lower_limit_ends_the_youngest_and_gives_the_others_a_second_to_spill() {
         limit,
         reserve: 0,
         for_small: 0,
+        batch: 0,
     };
     let end = |query| Action::End {
         query: QueryId(query),
@@ -403,6 +404,7 @@ fn nothing_is_always_granted() {
         limit,
         reserve,
         for_small: 0,
+        batch: 0,
     });
     assert_eq!(small.ask(1, 0), [grant(1)]);
 }
@@ -576,6 +578,7 @@ fn what_a_sort_spilled_is_of_its_share_until_the_limit_changes() {
         limit: 500,
         reserve: 0,
         for_small: 0,
+        batch: 0,
     });
     assert_eq!(small.core.usage().aside, 0, "it may not be there any more");
 }
@@ -669,6 +672,30 @@ fn what_spills_is_not_needed_to_run_again() {
         on_refusal: FAILS,
     });
     assert_eq!(small.ask(2, 400), [refuse(2, 410, 0)], "with the base");
+}
+
+/// An aggregate of a few bytes gains nothing by spilling: its table keeps the room for a batch, and
+/// it fails if it cannot have that. It lost to promises that nobody used, its own query's among
+/// them.
+#[test]
+fn what_an_operator_needs_for_a_batch_comes_out_of_its_minimum() {
+    for batch in [0, 50] {
+        let mut small = Small::with_batch(batch);
+        assert_eq!(small.arrive(1, 200), [admit(1)]);
+        assert_eq!(small.arrive(2, 700), [admit(2)], "all is promised");
+        small.begin(1, SPILLS);
+        assert_eq!(small.ask(1, 10), [grant(1)], "its first bytes");
+        let more = small.ask(1, 40);
+        if batch == 0 {
+            assert_eq!(more, [refuse(1, 50, 700)]);
+            continue;
+        }
+        assert_eq!(more, [grant(1)], "up to a batch");
+        assert_eq!(small.core.usage().aside, 850, "it counts as needed");
+        assert_eq!(small.ask(1, 1), [refuse(1, 51, 700)], "beyond it spills");
+        small.give(1, 20);
+        assert_eq!(small.ask(1, 20), [grant(1)], "and once more after that");
+    }
 }
 
 #[test]
@@ -789,6 +816,7 @@ fn many_cost_little() {
         limit: 1 << 30,
         reserve: 1 << 20,
         for_small: 1 << 26,
+        batch: 0,
         waiting_max: 2_000,
     };
     let mut core = Memory::new(config);
@@ -820,6 +848,7 @@ fn many_cost_little() {
         limit,
         reserve,
         for_small: 0,
+        batch: 0,
     });
 }
 

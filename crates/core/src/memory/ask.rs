@@ -2,7 +2,7 @@
 //!
 //! Idea: an operator of a small query gets what there is for small ones. Any other gets what is
 //! kept for its query, and more if that fits below the ceiling beside all that is fixed and what is
-//! for small queries. An operator that spills must also leave room for a query like the recent
+//! for small queries. An operator that spills, and has more than a batch, must also leave room for a query like the recent
 //! ones, and for the other spilling operators of its query. While queries wait, or memory runs out,
 //! it gets no more than an equal share, so that operators that cannot spill are not refused because
 //! others spill late. When memory has to be reclaimed, an operator that spills is refused if its
@@ -45,7 +45,7 @@ impl Memory {
             Answer::Refuse => self.refuse(id, bytes),
             Answer::Reclaim(lacking) => {
                 self.reclaim(lacking);
-                let fails = self.operators[&id].would_fail();
+                let fails = self.would_fail(&self.operators[&id], bytes);
                 let asking = Asking {
                     operator: id,
                     bytes,
@@ -112,7 +112,8 @@ impl Memory {
         if query.ends {
             return Answer::Refuse;
         }
-        let kept = if operator.would_fail() {
+        let would_fail = self.would_fail(operator, bytes);
+        let kept = if would_fail {
             query.aside()
         } else {
             query.credit_left()
@@ -130,7 +131,7 @@ impl Memory {
             // What a request that waited asks for counts as taken since it came.
             self.fits(more) && (waited || self.fits_beside_small(query, more))
         };
-        if !is_there || !(operator.would_fail() || self.is_fair(operator, bytes, more)) {
+        if !is_there || !(would_fail || self.is_fair(operator, bytes, more)) {
             return Answer::Refuse;
         }
         match lacking {
@@ -140,6 +141,10 @@ impl Memory {
             }
             _ => Answer::Refuse,
         }
+    }
+
+    fn would_fail(&self, operator: &Operator, bytes: u64) -> bool {
+        operator.would_fail(bytes, self.config.batch)
     }
 
     /// Whether an operator that spills leaves others what they need.
@@ -201,7 +206,8 @@ impl Memory {
         let operator = &self.operators[&id];
         let query = &self.queries[&operator.query];
         let fixed = query.held - query.spillable;
-        self.short |= operator.would_fail();
+        let would_fail = self.would_fail(operator, bytes);
+        self.short |= would_fail;
         let all = self.sums.operators + self.sums.asking + self.sums.aside;
         let others = all - query.keeps();
         let more = bytes.saturating_sub(query.aside());
@@ -211,17 +217,19 @@ impl Memory {
             operator: id,
             needed: fixed.saturating_add(bytes),
             others,
-            fits_alone: others > 0 && operator.would_fail() && fits,
+            fits_alone: others > 0 && would_fail && fits,
         });
     }
 
     /// The operator has `bytes` more.
     pub(super) fn grow(&mut self, id: OperatorId, bytes: u64) {
+        let batch = self.config.batch;
         self.change(id, |operator, query| {
-            if operator.bytes == 0 {
-                operator.base = bytes;
+            let grown = operator.bytes + bytes;
+            if operator.bytes == 0 || grown <= batch {
+                operator.base = grown;
             }
-            operator.bytes += bytes;
+            operator.bytes = grown;
             query.credit = query.credit.saturating_sub(bytes);
             query.fresh = query.fresh.min(query.credit);
         });

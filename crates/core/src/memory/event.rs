@@ -159,6 +159,8 @@ pub enum Event {
         reserve: u64,
         /// The part of it that only small queries get.
         for_small: u64,
+        /// Up to what an operator that spills would fail.
+        batch: u64,
     },
     /// The memory of the process as the kernel counts it.
     Measured {

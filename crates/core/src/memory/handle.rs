@@ -114,7 +114,11 @@ impl Memory {
                 limit,
                 reserve,
                 for_small,
-            } => self.change_limit(limit, reserve, for_small),
+                batch,
+            } => {
+                self.config.batch = batch;
+                self.change_limit(limit, reserve, for_small);
+            }
             Event::Measured { bytes } => self.measured(bytes),
             Event::Ticked => self.tick(),
         }

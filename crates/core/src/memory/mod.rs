@@ -100,6 +100,9 @@ pub struct MemoryConfig {
     pub reserve: u64,
     /// The bytes of the limit that only small queries get (MEM-I9).
     pub for_small: u64,
+    /// Up to so many bytes an operator that spills would fail if it were refused: it holds one batch
+    /// of rows, and its tables keep the room for one when they have spilled.
+    pub batch: u64,
     /// The most queries that wait for admission.
     pub waiting_max: usize,
 }
@@ -226,7 +229,8 @@ struct Operator {
     query: QueryId,
     on_refusal: OnRefusal,
     bytes: u64,
-    /// The first bytes it got: an operator that spills needs something to spill.
+    /// The first bytes it got, and what it has up to a batch: an operator that spills needs
+    /// something to spill.
     base: u64,
 }
 
@@ -239,9 +243,11 @@ impl Operator {
         }
     }
 
-    /// Whether its query fails if it is refused.
-    fn would_fail(&self) -> bool {
-        self.bytes == 0 || self.on_refusal == OnRefusal::Fails
+    /// Whether its query fails if it is refused these bytes. `batch`: see [`MemoryConfig::batch`].
+    fn would_fail(&self, bytes: u64, batch: u64) -> bool {
+        self.bytes == 0
+            || self.on_refusal == OnRefusal::Fails
+            || self.bytes.saturating_add(bytes) <= batch
     }
 }
 

@@ -182,7 +182,7 @@ impl World {
     fn asks(&mut self, operator: OperatorId) {
         let one = &self.operators[&operator];
         let mut bytes = self.draw.below(self.config.limit / 10);
-        if self.calm && one.would_fail() {
+        if self.calm && one.would_fail(bytes, self.config.batch) {
             // The minimum is true.
             let fixed: u64 = self
                 .of(one.query)
@@ -198,10 +198,11 @@ impl World {
     /// The books of an operator that has more.
     pub(super) fn grew(&mut self, id: OperatorId, bytes: u64) {
         let one = self.operators.get_mut(&id).expect("known");
-        if one.bytes == 0 {
-            one.base = bytes;
+        let grown = one.bytes + bytes;
+        if one.bytes == 0 || grown <= self.config.batch {
+            one.base = grown;
         }
-        one.bytes += bytes;
+        one.bytes = grown;
         let query = self.queries.get_mut(&one.query).expect("it runs");
         query.credit = query.credit.saturating_sub(bytes);
         query.fresh = query.fresh.min(query.credit);
@@ -392,11 +393,13 @@ impl World {
                     (query.credit, query.fresh) = (0, 0);
                 }
                 let for_small = self.draw.below(limit / 4 + 1);
-                self.config.for_small = for_small;
+                let batch = self.draw.below(limit / 10 + 1);
+                (self.config.for_small, self.config.batch) = (for_small, batch);
                 self.tell(Event::LimitChanged {
                     limit,
                     reserve,
                     for_small,
+                    batch,
                 });
             }
         }

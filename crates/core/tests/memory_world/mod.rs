@@ -101,8 +101,8 @@ impl Operator {
         }
     }
 
-    fn would_fail(&self) -> bool {
-        self.bytes == 0 || self.on_refusal == OnRefusal::Fails
+    fn would_fail(&self, bytes: u64, batch: u64) -> bool {
+        self.bytes == 0 || self.on_refusal == OnRefusal::Fails || self.bytes + bytes <= batch
     }
 }
 
@@ -153,6 +153,7 @@ impl World {
             limit,
             reserve: draw.below(limit / 8),
             for_small: draw.below(2) * draw.below(limit / 4),
+            batch: draw.below(2) * draw.below(limit / 10),
             waiting_max: 1 + draw.index(12),
         };
         let mut world = Self {
@@ -237,7 +238,7 @@ impl World {
         self.reclaims_are_the_cheapest(&actions);
         if let Event::Asked { operator, bytes } = event {
             let one = self.operators.get_mut(&operator).expect("known");
-            one.asked_failing = one.would_fail();
+            one.asked_failing = one.would_fail(bytes, self.config.batch);
             one.asks = Some(bytes);
         }
         for action in &actions {
@@ -382,7 +383,7 @@ impl World {
         let Some(one) = self.operators.get(&id) else {
             return;
         };
-        let (query, would_fail, has) = (one.query, one.would_fail(), one.bytes);
+        let (query, would_fail, has) = (one.query, one.asked_failing, one.bytes);
         if !would_fail {
             self.seen.spilled += 1;
             self.give(id, has);

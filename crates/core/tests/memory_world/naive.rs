@@ -107,7 +107,7 @@ impl World {
         let others = self.of_others(query);
         let own = self.fixed() - others + beyond;
         let fits = own + self.config.for_small <= self.ceiling();
-        others > 0 && operator.would_fail() && fits
+        others > 0 && operator.would_fail(bytes, self.config.batch) && fits
     }
 
     pub(super) fn taken(&self) -> u64 {
@@ -177,7 +177,7 @@ impl World {
     fn expected_answer(&self, id: OperatorId, bytes: u64) -> Expected {
         let operator = &self.operators[&id];
         let query = &self.queries[&operator.query];
-        let would_fail = operator.would_fail();
+        let would_fail = operator.would_fail(bytes, self.config.batch);
         let kept = if would_fail {
             self.aside(operator.query)
         } else {

@@ -22,10 +22,20 @@ impl Small {
 
     /// The same; `for_small` bytes are for small queries only.
     pub(crate) fn with_memory_for_small(for_small: u64) -> Self {
+        Self::with(for_small, 0)
+    }
+
+    /// The same; operators that spill need up to `batch` bytes for a batch of rows.
+    pub(crate) fn with_batch(batch: u64) -> Self {
+        Self::with(0, batch)
+    }
+
+    fn with(for_small: u64, batch: u64) -> Self {
         let config = MemoryConfig {
             limit: 1_000,
             reserve: 100,
             for_small,
+            batch,
             waiting_max: 4,
         };
         Self {

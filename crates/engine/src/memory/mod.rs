@@ -27,8 +27,8 @@ pub(crate) use pool::QueryMemory;
 pub(crate) use promise::{Promise, WAIT_MAX};
 pub use record::Wait;
 pub(crate) use record::{Cause, Look, Record};
-pub(crate) use shared::SharedMemory;
 pub use shared::connection_memory;
+pub(crate) use shared::{SharedMemory, of_connections};
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
 
 /// The value that a SET of `coscan.memory` uses to restore the default.

@@ -74,7 +74,11 @@ impl QueryMemory {
 /// an engine's memory.
 #[must_use]
 pub fn connection_memory(session: &RuntimeEnv) -> Arc<dyn MemoryPool> {
-    let pool = &session.memory_pool;
+    of_connections(&session.memory_pool)
+}
+
+/// The memory of the connections of a pool's engine; the pool itself if it is not an engine's.
+pub(crate) fn of_connections(pool: &Arc<dyn MemoryPool>) -> Arc<dyn MemoryPool> {
     match pool.downcast_ref::<SharedMemory>() {
         Some(shared) => Arc::new(ConnectionMemory(Arc::clone(&shared.budget))),
         None => Arc::clone(pool),

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use super::allowance::{Allowance, Growth, Held};
 use super::table::MemoryTable;
 use super::views::{OwnTables, Reads, names_in};
+use crate::memory::of_connections;
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
 use crate::tables::partitioned::PartitionedTable;
@@ -209,9 +210,11 @@ impl OwnCatalogs {
         allowance: Arc<Allowance>,
         pool: Arc<dyn MemoryPool>,
     ) -> Self {
+        // A name takes a few KiB, which queries may have taken all: it is charged like what the
+        // session has prepared.
         let names = Held::new(
             "a session's names".to_owned(),
-            &pool,
+            &of_connections(&pool),
             Some(Arc::clone(&allowance)),
         );
         let own = OwnNames {

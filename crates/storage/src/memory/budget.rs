@@ -241,6 +241,7 @@ impl MemoryBudget {
             limit: config.limit,
             reserve: config.reserve,
             for_small: config.for_small,
+            batch: config.batch,
         };
         self.ledger.tell([changed]);
         self.look();

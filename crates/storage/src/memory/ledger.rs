@@ -27,6 +27,10 @@ const ROOM: u64 = 16;
 
 /// The part of the limit that only small queries get (a divisor).
 const FOR_SMALL: u64 = 32;
+/// What an operator that spills has for a batch of rows: a part of the limit (a divisor), and the
+/// most bytes. Tables of 8192 groups take some 0.3 MB.
+const BATCH: u64 = 512;
+const BATCH_MAX: u64 = 1 << 20;
 
 /// The most queries that wait for memory.
 const WAITING_MAX: usize = 1024;
@@ -125,6 +129,7 @@ pub(super) fn config(limit: u64) -> MemoryConfig {
         limit,
         reserve: (limit / RESERVE).min(RESERVE_MAX),
         for_small: limit / FOR_SMALL,
+        batch: (limit / BATCH).min(BATCH_MAX),
         waiting_max: WAITING_MAX,
     }
 }
