@@ -28,11 +28,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::list_key::list_key;
+use super::list_key::{is_nested, list_key};
 use super::nested::{are_alike, has_key, needs_keys};
 use crate::PgError;
 use crate::casts::PG_TYPE;
-use crate::functions::arrays::{ALL, ANY};
+use crate::functions::arrays::{ALL, ANY, ARRAY_EQ};
 use crate::functions::json::{jsonb_extreme, jsonb_key};
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
@@ -317,6 +317,24 @@ fn marked_row(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
     Some(named_row(fields.collect()))
 }
 
+/// `a = b` of two arrays as an equality of their bytes, by which a hash join can match rows. A
+/// comparison with a constant joins nothing, and stays.
+fn equal_arrays(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
+    let [left, right] = call.args.as_slice() else {
+        return None;
+    };
+    let varies = |array: &Expr| array.any_column_refs() || array.contains_outer();
+    if call.name() != ARRAY_EQ || !varies(left) || !varies(right) {
+        return None;
+    }
+    let (one, other) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    let have_bytes = is_nested(left, schema) && is_nested(right, schema);
+    if !matches!(one, DataType::List(_)) || !have_bytes || !are_alike(&one, &other) {
+        return None;
+    }
+    Some(list_key(left.clone()).eq(list_key(right.clone())))
+}
+
 /// Replaces the operands of comparisons in an expression with keys.
 fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::ScalarFunction(call) = &expr
@@ -328,6 +346,11 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         && let Some(row) = marked_row(call, schema)
     {
         return Ok(Transformed::yes(row));
+    }
+    if let Expr::ScalarFunction(call) = &expr
+        && let Some(equal) = equal_arrays(call, schema)
+    {
+        return Ok(Transformed::yes(equal));
     }
     let key = compared_by(&expr, schema);
     let call = |expr: Box<Expr>| key.map_or(expr.clone(), |key| Box::new(key.call(*expr)));

@@ -13,7 +13,7 @@ mod subscript;
 mod text;
 
 pub(crate) use any::{ALL, ANY};
-pub(crate) use compare::{comparison, extreme, row_comparison};
+pub(crate) use compare::{ARRAY_EQ, comparison, extreme, row_comparison};
 pub(crate) use elements::{depth, text_elements};
 pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
 pub(crate) use shape::FLAT;
