@@ -1,5 +1,5 @@
 //! `distinct_elements(array, descending, nulls_first)`: the distinct elements of each array, in
-//! order. They are compared by keys (`nested.rs`).
+//! order. They are compared by keys (`functions/keys.rs`).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-use super::list_key::bytes;
+use crate::functions::key_bytes;
 
 /// The distinct elements of an array, sorted.
 pub(crate) fn distinct_elements(array: Expr, is_ascending: bool, nulls_first: bool) -> Expr {
@@ -80,7 +80,7 @@ fn distinct(lists: &ListArray, element: &Field, options: SortOptions) -> Result<
     let DataType::List(held) = lists.data_type() else {
         return internal_err!("distinct_elements takes a list");
     };
-    let keys = bytes(lists.values(), element)?;
+    let keys = key_bytes(lists.values(), element)?;
     let (mut kept, mut lengths) = (vec![], vec![]);
     for bounds in lists.value_offsets().windows(2) {
         let mut places: Vec<u32> = (bounds[0].unsigned_abs()..bounds[1].unsigned_abs()).collect();

@@ -1,10 +1,7 @@
 //! `list_key(x)`: bytes that replace an array or a row as a key of a join, as the argument of
 //! `count(DISTINCT x)`, in a sort whose NULLs are at the opposite end, and wherever values inside
-//! of it are compared by keys (`nested.rs`). `a = b` of two arrays compares bytes everywhere
-//! (`sort_keys.rs`), because a condition becomes a key only as an equality.
-//!
-//! The bytes sort in PostgreSQL's order, in which a NULL element or field is greater than others.
-//! Arrow's sort places NULL elements like NULL arrays.
+//! of it are compared by keys (`functions/keys.rs`). `a = b` of two arrays compares bytes in all
+//! places (`sort_keys.rs`), because a condition becomes a key only as an equality.
 //!
 //! A hash join in DataFusion passes the minimum and maximum of its keys to the other side, which
 //! skips rows outside of them. For arrays the two sides use different orders (55.2,
@@ -17,9 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BinaryArray};
-use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
@@ -28,7 +23,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::nested;
+use crate::functions::key_bytes;
 
 /// Converts both sides of a join key to bytes, if they are arrays of one type.
 pub(super) fn bytes_of(
@@ -90,29 +85,15 @@ impl ScalarUDFImpl for ListKey {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let values = args.args[0].to_array(args.number_rows)?;
-        let keys = bytes(&values, &args.arg_fields[0])?;
+        let keys = key_bytes(&values, &args.arg_fields[0])?;
         Ok(ColumnarValue::Array(Arc::new(keys)))
     }
-}
-
-/// The bytes for the values of a field.
-pub(super) fn bytes(values: &ArrayRef, field: &Field) -> Result<BinaryArray> {
-    if values.data_type().is_null() {
-        return Ok(BinaryArray::new_null(values.len()));
-    }
-    let keys = nested::keys(values, field)?;
-    let nulls_last = SortOptions::new(false, false);
-    let sorted = SortField::new_with_options(keys.data_type().clone(), nulls_last);
-    let rows = RowConverter::new(vec![sorted])?.convert_columns(&[keys])?;
-    let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
-    let nulls = values.nulls().cloned();
-    Ok(BinaryArray::try_new(offsets, bytes, nulls)?)
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
-    use datafusion::arrow::array::{Int32Array, ListArray, RecordBatch};
+    use datafusion::arrow::array::{ArrayRef, Int32Array, ListArray, RecordBatch};
     use datafusion::arrow::datatypes::Int32Type;
     use datafusion::execution::SessionStateBuilder;
     use datafusion::physical_plan::displayable;

@@ -9,6 +9,7 @@ mod compare;
 mod elements;
 mod of_arrays;
 mod shape;
+mod sorted;
 mod subscript;
 mod text;
 
@@ -17,6 +18,7 @@ pub(crate) use compare::{ARRAY_EQ, comparison, extreme, row_comparison};
 pub(crate) use elements::{depth, text_elements};
 pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
 pub(crate) use shape::FLAT;
+pub(crate) use sorted::sorted_array;
 pub(crate) use subscript::{SLICE, SUBSCRIPT};
 pub(crate) use text::shown_elements;
 
