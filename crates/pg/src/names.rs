@@ -7,6 +7,9 @@
 /// separator, which no name contains.
 pub(crate) const MARK: char = '\u{1f}';
 
+/// Ends the names of columns that the dialect adds to a query and drops above it.
+pub(crate) const DROPPED: char = '\u{1e}';
+
 /// Whether the dialect made a name.
 pub(crate) fn is_marked(name: &str) -> bool {
     name.contains(MARK)
