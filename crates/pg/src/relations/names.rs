@@ -79,7 +79,8 @@ pub(super) fn with_outer_names(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// Names the columns of sets in a relation that has no alias, or gets it later.
 pub(super) fn with_set_names(plan: LogicalPlan) -> Result<LogicalPlan> {
-    match plan.schema().fields().iter().any(|field| is_of_set(field.name())) {
+    let mut fields = plan.schema().fields().iter();
+    match fields.any(|field| is_of_set(field.name())) {
         true => with_names(plan, vec![], ""),
         false => Ok(plan),
     }
