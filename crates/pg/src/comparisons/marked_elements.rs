@@ -12,11 +12,12 @@
 //! arrays get a type without that name, which the result gets back (`functions/marked.rs`).
 //! Upstream: delete this once a single array keeps that field.
 //!
-//! Not here: keys of groups, which stand in rows (`sort_keys.rs`), and `max` as a window function.
+//! Not here: keys of groups, which stand in rows (`sort_keys.rs`), `max` as a window function, and
+//! scalar subqueries (`subqueries/evaluated/scalar.rs`).
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::FieldRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -25,13 +26,13 @@ use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::logical_plan::DistinctOn;
 use datafusion::logical_expr::{
-    Aggregate, Cast, Distinct, Expr, ExprSchemable, LogicalPlan, Projection, Window,
+    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, Projection, Window,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use super::list_key::list_key;
 use crate::casts::Target;
-use crate::functions::{mark_of, marked_like};
+use crate::functions::{is_marked_array, mark_of, marked_like, unmarked};
 
 /// The window functions that return one of their arguments.
 const OF_VALUES: [&str; 5] = ["first_value", "last_value", "nth_value", "lag", "lead"];
@@ -148,15 +149,13 @@ fn windowed(expr: &Expr, schema: &DFSchema) -> Result<Plain> {
         return Ok(None);
     };
     let field = value.to_field(schema)?.1;
-    if !is_marked(&field) {
+    if !is_marked_array(&field) {
         return Ok(None);
     }
     let mut function = function.clone();
     for argument in &mut function.params.args {
         let field = argument.to_field(schema)?.1;
-        if is_marked(&field) {
-            *argument = plain(std::mem::take(argument), &field);
-        }
+        *argument = unmarked(std::mem::take(argument), &field);
     }
     Ok(Some((Expr::WindowFunction(function), field)))
 }
@@ -173,12 +172,12 @@ fn extreme(expr: &Expr, schema: &DFSchema) -> Result<Plain> {
     let field = value.to_field(schema)?.1;
     // Values of `json` have no order.
     let is_json = mark_of(&field) == Some(Target::Array(Box::new(Target::Json)));
-    if !is_marked(&field) || is_json {
+    if !is_marked_array(&field) || is_json {
         return Ok(None);
     }
     let first = AggregateFunction::new_udf(
         first_value_udaf(),
-        vec![plain(value.clone(), &field)],
+        vec![unmarked(value.clone(), &field)],
         false,
         function.params.filter.clone(),
         vec![list_key(value.clone()).sort(is_min, false)],
@@ -189,29 +188,13 @@ fn extreme(expr: &Expr, schema: &DFSchema) -> Result<Plain> {
 
 fn selected(expr: &Expr, schema: &DFSchema) -> Result<Plain> {
     let field = expr.to_field(schema)?.1;
-    let is_marked = is_marked(&field);
-    Ok(is_marked.then(|| (plain(unaliased(expr).clone(), &field), field)))
+    let is_marked = is_marked_array(&field);
+    Ok(is_marked.then(|| (unmarked(unaliased(expr).clone(), &field), field)))
 }
 
 fn unaliased(expr: &Expr) -> &Expr {
     match expr {
         Expr::Alias(alias) => &alias.expr,
         other => other,
-    }
-}
-
-/// Whether the elements of an array have a type that Arrow lacks.
-fn is_marked(field: &Field) -> bool {
-    matches!(field.data_type(), DataType::List(_)) && mark_of(field).is_some()
-}
-
-fn plain(array: Expr, field: &Field) -> Expr {
-    Expr::Cast(Cast::new(Box::new(array), plain_type(field.data_type())))
-}
-
-fn plain_type(held: &DataType) -> DataType {
-    match held {
-        DataType::List(element) => DataType::new_list(plain_type(element.data_type()), true),
-        other => other.clone(),
     }
 }

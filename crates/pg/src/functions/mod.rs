@@ -24,7 +24,9 @@ pub(crate) use fail::FAIL;
 pub(crate) use fields_null::{FIELDS_NULL, fields_null};
 pub(crate) use joined_texts::joined_texts;
 pub(crate) use keys::{are_alike, has_key, key_bytes, needs_keys};
-pub(crate) use marked::{MARKED, first_value, mark_of, marked_like, some_value};
+pub(crate) use marked::{
+    MARKED, first_value, is_marked_array, mark_of, marked_like, some_value, unmarked,
+};
 pub(crate) use named_row::named_row;
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 
