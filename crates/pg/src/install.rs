@@ -12,7 +12,7 @@ use crate::analysis::{
     EliminateCrossJoins, EliminateJoins, GroupingKeys, MixedTypes, NeedlessOrders, OrderedInputs,
     Predicates, PushDown, SetsInOrder, SingleDistinct, UnionNames, WindowFrames,
 };
-use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, SortKeys};
+use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, MarkedElements, SortKeys};
 use crate::constants::ConstantErrors;
 use crate::guards::{FilteredCalls, Guards};
 use crate::operators::Planner;
@@ -80,6 +80,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     rules::install(analyzer);
     analyzer.rules.push(Arc::new(Dependencies));
     analyzer.rules.push(Arc::new(UnionNames));
+    analyzer.rules.insert(0, Arc::new(MarkedElements));
     analyzer.rules.insert(0, Arc::new(SortKeys));
     analyzer.rules.insert(0, Arc::new(MixedTypes));
     analyzer.rules.insert(0, Arc::new(WindowFrames));

@@ -7,9 +7,23 @@
 /// separator, which no name contains.
 pub(crate) const MARK: char = '\u{1f}';
 
+/// Ends the names of columns that the dialect adds to a query and drops above it.
+pub(crate) const DROPPED: char = '\u{1e}';
+
 /// Whether the dialect made a name.
 pub(crate) fn is_marked(name: &str) -> bool {
     name.contains(MARK)
+}
+
+/// The name of a set's column among those that `*` brings: with two marks, by which
+/// `relations/names.rs` knows it.
+pub(crate) fn of_set(name: &str, at: usize, place: usize) -> String {
+    format!("{name}{MARK}{at}{MARK}{place}")
+}
+
+/// Whether [`of_set`] made a name.
+pub(crate) fn is_of_set(name: &str) -> bool {
+    name.matches(MARK).count() > 1
 }
 
 /// PostgreSQL's name, without the mark.

@@ -6,7 +6,7 @@
 //! that would wait for itself through others fails at once (40P01); PostgreSQL looks after a
 //! second.
 //! Not here: the functions (`catalog/functions/waiting.rs`), and `pg_locks`, which is empty.
-//! ROLLBACK TO a savepoint keeps the locks that were taken since.
+//! ROLLBACK TO a savepoint, and a failure after one, keep the locks that were taken since.
 //!
 //! LOCK-I1: if several sessions hold a key, all of them hold it shared.
 //! LOCK-I2: a session that has ended holds no lock and gets none.
@@ -293,7 +293,7 @@ impl Owner {
         self.release(|grant| grant.until == Until::SessionEnds);
     }
 
-    /// Ends the locks of the transaction, committed or not.
+    /// Ends the locks of the transaction: committed, rolled back, or failed for good.
     pub(crate) fn end_transaction(&self) {
         if self.in_transaction.swap(false, Ordering::AcqRel) {
             self.release(|grant| grant.until == Until::TransactionEnds);

@@ -1,5 +1,5 @@
 //! `distinct_elements(array, descending, nulls_first)`: the distinct elements of each array, in
-//! order. They are compared by keys (`nested.rs`).
+//! order. They are compared by keys (`functions/keys.rs`).
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use datafusion::logical_expr::{
     Volatility, lit,
 };
 
-use super::list_key::bytes;
-use crate::functions::{array_field, lists_and_order};
+use crate::functions::{array_field, key_bytes, lists_and_order};
 
 /// The distinct elements of an array, sorted.
 pub(crate) fn distinct_elements(array: Expr, is_ascending: bool, nulls_first: bool) -> Expr {
@@ -66,7 +65,7 @@ fn distinct(lists: &ListArray, element: &Field, options: SortOptions) -> Result<
     let DataType::List(held) = lists.data_type() else {
         return internal_err!("distinct_elements takes a list");
     };
-    let keys = bytes(lists.values(), element)?;
+    let keys = key_bytes(lists.values(), element)?;
     let (mut kept, mut lengths) = (vec![], vec![]);
     for bounds in lists.value_offsets().windows(2) {
         let mut places: Vec<u32> = (bounds[0].unsigned_abs()..bounds[1].unsigned_abs()).collect();

@@ -1,9 +1,7 @@
 //! `list_key(x)`: bytes that replace an array or a row as a key of a join, as the argument of
 //! `count(DISTINCT x)`, in a sort whose NULLs are at the opposite end, and wherever values inside
-//! of it are compared by keys (`nested.rs`).
-//!
-//! The bytes sort in PostgreSQL's order, in which a NULL element or field is greater than others.
-//! Arrow's sort places NULL elements like NULL arrays.
+//! of it are compared by keys (`functions/keys.rs`). `a = b` of two arrays compares bytes in all
+//! places (`sort_keys.rs`), because a condition becomes a key only as an equality.
 //!
 //! A hash join in DataFusion passes the minimum and maximum of its keys to the other side, which
 //! skips rows outside of them. For arrays the two sides use different orders (55.2,
@@ -16,9 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BinaryArray};
-use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
@@ -27,7 +23,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::nested;
+use crate::functions::key_bytes;
 
 /// Converts both sides of a join key to bytes, if they are arrays of one type.
 pub(super) fn bytes_of(
@@ -89,21 +85,53 @@ impl ScalarUDFImpl for ListKey {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let values = args.args[0].to_array(args.number_rows)?;
-        let keys = bytes(&values, &args.arg_fields[0])?;
+        let keys = key_bytes(&values, &args.arg_fields[0])?;
         Ok(ColumnarValue::Array(Arc::new(keys)))
     }
 }
 
-/// The bytes for the values of a field.
-pub(super) fn bytes(values: &ArrayRef, field: &Field) -> Result<BinaryArray> {
-    if values.data_type().is_null() {
-        return Ok(BinaryArray::new_null(values.len()));
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, Int32Array, ListArray, RecordBatch};
+    use datafusion::arrow::datatypes::Int32Type;
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion::physical_plan::displayable;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn arrays_are_keys_of_hash_joins() {
+        let builder = SessionStateBuilder::new().with_default_features();
+        let context = SessionContext::new_with_state(crate::install(builder).build());
+        for name in ["t", "u"] {
+            let tags = [Some(vec![Some(1), None]), Some(vec![]), None];
+            let tags = ListArray::from_iter_primitive::<Int32Type, _, _>(tags);
+            let batch = RecordBatch::try_from_iter([
+                ("tags", Arc::new(tags) as ArrayRef),
+                ("k", Arc::new(Int32Array::from(vec![1, 2, 3]))),
+            ]);
+            context.register_batch(name, batch.unwrap()).unwrap();
+        }
+        for sql in [
+            "SELECT t.k FROM t JOIN u ON t.tags = u.tags",
+            "SELECT t.k FROM t JOIN u USING (tags)",
+            "SELECT t.k FROM t, u WHERE t.tags = u.tags",
+            "SELECT t.k FROM t LEFT JOIN u ON t.tags = u.tags AND t.k < u.k",
+            "SELECT t.k FROM t FULL JOIN u ON t.tags = u.tags",
+            "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.tags = t.tags)",
+            "SELECT k FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.tags = t.tags)",
+            "SELECT k FROM t WHERE tags IN (SELECT tags FROM u)",
+            "SELECT k FROM t WHERE tags NOT IN (SELECT tags FROM u)",
+            "SELECT k FROM t WHERE k % 2 NOT IN (SELECT k FROM u)",
+            "SELECT k, k % 2 NOT IN (SELECT k FROM u) FROM t",
+        ] {
+            let frame = context.sql(sql).await.unwrap();
+            let plan = frame.create_physical_plan().await.unwrap();
+            let shown = displayable(plan.as_ref()).indent(false).to_string();
+            let joins = ["HashJoinExec", "NestedLoopJoinExec"].map(|join| shown.contains(join));
+            assert_eq!(joins, [true, false], "{sql}\n{shown}");
+        }
     }
-    let keys = nested::keys(values, field)?;
-    let nulls_last = SortOptions::new(false, false);
-    let sorted = SortField::new_with_options(keys.data_type().clone(), nulls_last);
-    let rows = RowConverter::new(vec![sorted])?.convert_columns(&[keys])?;
-    let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
-    let nulls = values.nulls().cloned();
-    Ok(BinaryArray::try_new(offsets, bytes, nulls)?)
 }

@@ -7,7 +7,7 @@
 //! | `float_keys.rs` | when do two floats form the same group or row, or match in a join? |
 //! | `list_key.rs` | by which bytes are arrays and rows joined, sorted and counted? |
 //! | `lossy_casts.rs` | in which comparisons must a cast be evaluated? |
-//! | `nested.rs` | by which keys are the values in arrays and rows compared? |
+//! | `marked_elements.rs` | how are arrays returned whose elements have a type of their own? |
 //! | `sort_keys.rs` | by which keys are intervals, jsonb, arrays and rows compared? |
 //! | `units.rs` | how are timestamps of other units compared with constants? |
 
@@ -16,7 +16,7 @@ mod float_extremes;
 mod float_keys;
 mod list_key;
 mod lossy_casts;
-mod nested;
+mod marked_elements;
 mod sort_keys;
 mod units;
 
@@ -24,7 +24,7 @@ pub(crate) use distinct_elements::distinct_elements;
 pub(crate) use float_extremes::FloatExtremes;
 pub(crate) use float_keys::FloatKeys;
 pub(crate) use lossy_casts::KeepLossyCasts;
-pub(crate) use nested::has_key;
+pub(crate) use marked_elements::MarkedElements;
 pub(crate) use sort_keys::SortKeys;
 
 use datafusion::logical_expr::ScalarUDF;

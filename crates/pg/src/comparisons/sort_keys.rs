@@ -28,15 +28,14 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::list_key::list_key;
-use super::nested::{are_alike, has_key, needs_keys};
+use super::list_key::{is_nested, list_key};
 use crate::PgError;
 use crate::casts::PG_TYPE;
-use crate::functions::arrays::{ALL, ANY};
+use crate::functions::arrays::{ALL, ANY, ARRAY_EQ};
 use crate::functions::json::{jsonb_extreme, jsonb_key};
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
-use crate::functions::{marked_like, named_row};
+use crate::functions::{are_alike, has_key, marked_like, named_row, needs_keys};
 use crate::intervals::{Overloaded, greatest, least};
 use crate::parts::has_part;
 
@@ -64,9 +63,12 @@ enum Key {
     Padded,
     /// An array or a row whose values are compared by keys.
     Nested,
-    /// No key: the value is a `json`.
-    None,
+    /// No key: the value is of this type, a `json` or an array of them.
+    None(&'static str),
 }
+
+/// The type whose values PostgreSQL refuses to compare only where it compares two of them.
+const JSON_ARRAY: &str = "json[]";
 
 impl Key {
     fn of_field(field: &Field) -> Option<Self> {
@@ -81,7 +83,10 @@ impl Key {
         match (field.data_type(), marked_type(field)) {
             (DataType::Interval(IntervalUnit::MonthDayNano), _) => Some(Self::Interval),
             (_, Some("jsonb")) => Some(Self::Jsonb),
-            (_, Some("json")) => Some(Self::None),
+            (_, Some("json")) => Some(Self::None("json")),
+            (DataType::List(element), _) if marked_type(element) == Some("json") => {
+                Some(Self::None(JSON_ARRAY))
+            }
             (held, _) if needs_keys(held) => Some(Self::Nested),
             _ => None,
         }
@@ -127,12 +132,12 @@ impl Key {
             Self::Jsonb => jsonb_key(expr),
             Self::Padded => rtrim().call(vec![expr]),
             Self::Nested => list_key(expr),
-            Self::None => expr,
+            Self::None(_) => expr,
         }
     }
 
     /// # Errors
-    /// For a `json`, which has no equality.
+    /// For a `json` or an array of them, which have no equality.
     fn groups(self) -> Result<Self> {
         self.has("equality")
     }
@@ -143,8 +148,8 @@ impl Key {
     }
 
     fn has(self, operator: &str) -> Result<Self> {
-        if self == Self::None {
-            let message = format!("could not identify an {operator} operator for type json");
+        if let Self::None(held) = self {
+            let message = format!("could not identify an {operator} operator for type {held}");
             return Err(PgError::new("42883", message).into());
         }
         Ok(self)
@@ -176,6 +181,7 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let plan = match plan {
         LogicalPlan::Sort(mut sort) => {
             for key in &mut sort.expr {
+                has_order(&key.expr, &schema)?;
                 if is_turned(key, &schema) {
                     key.expr = list_key(std::mem::take(&mut key.expr));
                     turned = true;
@@ -338,6 +344,24 @@ fn marked_row(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
     Some(named_row(fields.collect()))
 }
 
+/// `a = b` of two arrays as an equality of their bytes, by which a hash join can match rows. A
+/// comparison with a constant joins nothing, and stays.
+fn equal_arrays(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
+    let [left, right] = call.args.as_slice() else {
+        return None;
+    };
+    let varies = |array: &Expr| array.any_column_refs() || array.contains_outer();
+    if call.name() != ARRAY_EQ || !varies(left) || !varies(right) {
+        return None;
+    }
+    let (one, other) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    let have_bytes = is_nested(left, schema) && is_nested(right, schema);
+    if !matches!(one, DataType::List(_)) || !have_bytes || !are_alike(&one, &other) {
+        return None;
+    }
+    Some(list_key(left.clone()).eq(list_key(right.clone())))
+}
+
 /// Replaces the operands of comparisons in an expression with keys.
 fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::ScalarFunction(call) = &expr
@@ -350,12 +374,17 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     {
         return Ok(Transformed::yes(row));
     }
-    let key = compared_by(&expr, schema);
+    if let Expr::ScalarFunction(call) = &expr
+        && let Some(equal) = equal_arrays(call, schema)
+    {
+        return Ok(Transformed::yes(equal));
+    }
+    let key = compared_by(&expr, schema).filter(|key| *key != Key::None(JSON_ARRAY));
     let call = |expr: Box<Expr>| key.map_or(expr.clone(), |key| Box::new(key.call(*expr)));
     Ok(Transformed::yes(match (expr, key) {
         (Expr::AggregateFunction(function), _) => return aggregate(function, schema),
         (Expr::WindowFunction(function), _) => return window(*function, schema),
-        (expr, Some(Key::None)) => {
+        (expr, Some(Key::None(_))) => {
             let sign = match &expr {
                 Expr::BinaryExpr(binary) if !is_distinct(binary.op) => binary.op.to_string(),
                 Expr::Between(_) => ">=".to_owned(),
@@ -410,7 +439,7 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 Key::Jsonb => jsonb_extreme(is_greatest, args),
                 Key::Interval if is_greatest => greatest().call(args),
                 Key::Interval => least().call(args),
-                Key::Padded | Key::Nested | Key::None => func.call(args),
+                Key::Padded | Key::Nested | Key::None(_) => func.call(args),
             }
         }
         (other, _) => return Ok(Transformed::no(other)),
@@ -476,6 +505,15 @@ fn is_comparison(op: Operator) -> bool {
     )
 }
 
+/// # Errors
+/// See [`Key::sorts`].
+fn has_order(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    match Key::of(expr, schema) {
+        Some(key) => key.sorts().map(|_| ()),
+        None => Ok(()),
+    }
+}
+
 /// Whether a sort of arrays or rows puts NULL at the opposite end from NULL elements and fields, or
 /// is one of arrays of several dimensions.
 fn is_turned(sort: &SortExpr, schema: &DFSchema) -> bool {
@@ -504,6 +542,7 @@ fn sorted(
     });
     *changed |= order.len() < given;
     let keys = order.into_iter().map(|sort| {
+        has_order(&sort.expr, schema)?;
         if is_turned(&sort, schema) {
             *changed = true;
             return Ok(SortExpr {
@@ -534,16 +573,6 @@ fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Trans
         [argument] => Key::of(argument, schema),
         _ => None,
     };
-    let mut ordered = params
-        .args
-        .iter()
-        .chain(params.order_by.iter().map(|sort| &sort.expr));
-    if ["mode", "percentile_disc"].contains(&function.func.name())
-        && ordered.any(|expr| Key::of(expr, schema) == Some(Key::Jsonb))
-    {
-        let message = format!("{} of jsonb is not supported", function.func.name());
-        return Err(PgError::unsupported(message).into());
-    }
     if let Some(key) = key.filter(|_| params.distinct) {
         key.groups()?;
     }

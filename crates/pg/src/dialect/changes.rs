@@ -20,13 +20,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, SetExpr, Statement, TableFactor, TableWithJoins, Update,
-    With, visit_expressions,
+    Assignment, AssignmentTarget, Expr, Query, SetExpr, Statement, TableFactor, TableWithJoins,
+    Update, With, visit_expressions,
 };
 
 use super::ast::{call, last_word, template, text};
 use super::expressions::fields;
 use super::names::{first_select, folded, is_wild};
+use super::relations::query_of;
 use crate::functions::FAIL;
 
 /// Functions whose value differs from call to call.
@@ -41,7 +42,7 @@ pub(super) fn rewrite(statement: &mut Statement) {
         && let SetExpr::Insert(Statement::Insert(insert)) = query.body.as_mut()
     {
         if let (Some(with), Some(source)) = (query.with.take(), &mut insert.source) {
-            source.with = Some(merged(with, source.with.take()));
+            within(with, source);
         }
         *statement = Statement::Insert(insert.clone());
     }
@@ -74,6 +75,18 @@ fn into_table(statement: &mut Statement) {
             .query(Some(query.clone()));
         *statement = Statement::CreateTable(create.build());
     }
+}
+
+/// Puts the queries of a WITH around the source of an INSERT. An inner WITH that hides one of them
+/// stays inside.
+fn within(outer: With, source: &mut Query) {
+    let inner = source.with.iter().flat_map(|with| &with.cte_tables);
+    let inner: HashSet<String> = inner.map(|cte| folded(&cte.alias.name)).collect();
+    let mut names = outer.cte_tables.iter().map(|cte| folded(&cte.alias.name));
+    if names.any(|name| inner.contains(&name)) {
+        *source = query_of(SetExpr::Query(Box::new(source.clone())));
+    }
+    source.with = Some(merged(outer, source.with.take()));
 }
 
 /// Appends the queries of an inner WITH to those of the outer one, which they may name.

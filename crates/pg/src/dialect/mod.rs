@@ -65,6 +65,7 @@ pub fn parse_postgres(sql: &str) -> Result<Vec<Statement>, ParserError> {
     let mut statements = Parser::new(&dialect)
         .with_tokens_with_locations(tokens)
         .parse_statements()?;
+    statements.iter().try_for_each(lexical::refuse_names)?;
     statements.iter_mut().for_each(rewrite);
     Ok(statements)
 }
@@ -101,8 +102,8 @@ pub fn rewrite(statement: &mut Statement) {
     if spelling.calls.spread_arrays {
         let _ = statement.visit(&mut expressions::Variadic);
     }
-    let is_result = matches!(statement, Statement::Query(_));
-    let _ = statement.visit(&mut expressions::Sets { is_result });
+    let marks = matches!(statement, Statement::Query(_));
+    let _ = statement.visit(&mut expressions::Sets { marks });
     expressions::whole_rows::rewrite(statement);
     let _ = statement.visit(&mut expressions::Rows);
     let _ = statement.visit(&mut expressions::Texts);

@@ -14,8 +14,8 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility, lit,
+    Cast, ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, lit,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -53,6 +53,27 @@ pub(crate) fn marked_like(expr: Expr, field: &Field) -> Expr {
     match mark_of(field) {
         Some(target) => UDF.call(vec![expr, lit(target.to_string())]),
         None => expr,
+    }
+}
+
+/// Whether the elements of an array have a type that Arrow lacks.
+pub(crate) fn is_marked_array(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::List(_)) && mark_of(field).is_some()
+}
+
+/// An array without the name of its elements' type, for where DataFusion holds single values: an
+/// array of this type is the same after it. Other values stay.
+pub(crate) fn unmarked(value: Expr, field: &Field) -> Expr {
+    match is_marked_array(field) {
+        true => Expr::Cast(Cast::new(Box::new(value), plain(field.data_type()))),
+        false => value,
+    }
+}
+
+fn plain(held: &DataType) -> DataType {
+    match held {
+        DataType::List(element) => DataType::new_list(plain(element.data_type()), true),
+        other => other.clone(),
     }
 }
 

@@ -7,29 +7,32 @@ mod fail;
 mod fields_null;
 mod joined_texts;
 pub(crate) mod json;
+mod keys;
 mod marked;
 mod named_row;
 pub(crate) mod regex;
 mod row_counts;
 pub(crate) mod scalar;
 mod single_row;
-mod sorted_array;
 mod stored_as;
 pub(crate) mod text;
 pub(crate) mod time;
 
+pub(crate) use arrays::{array_field, lists_and_order, sorted_array};
 pub(crate) use as_it_is::{as_it_is, with_key, without_key};
 pub(crate) use fail::FAIL;
 pub(crate) use fields_null::{FIELDS_NULL, fields_null};
 pub(crate) use joined_texts::joined_texts;
-pub(crate) use marked::{MARKED, first_value, mark_of, marked_like, some_value};
+pub(crate) use keys::{are_alike, has_key, key_bytes, needs_keys};
+pub(crate) use marked::{
+    MARKED, first_value, is_marked_array, mark_of, marked_like, some_value, unmarked,
+};
 pub(crate) use named_row::named_row;
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 
 use datafusion::logical_expr::ScalarUDF;
 
 pub(crate) use single_row::single_row;
-pub(crate) use sorted_array::{array_field, lists_and_order, sorted_array};
 pub(crate) use stored_as::stored_as;
 pub(crate) use text::{IS_NORMALIZED, unescaped};
 

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::PgError;
 use crate::casts::{CAST, Target};
-use crate::functions::arrays::{SLICE, SUBSCRIPT};
+use crate::functions::arrays::{ARRAY_EQ, SLICE, SUBSCRIPT};
 use crate::functions::json::jsonb_key;
 use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
@@ -213,7 +213,7 @@ impl TextPlanner {
             Some(operand.expr.clone())
         };
         let name = match op {
-            BinaryOperator::Eq => "array_eq",
+            BinaryOperator::Eq => ARRAY_EQ,
             BinaryOperator::NotEq => "array_ne",
             BinaryOperator::Lt => "array_lt",
             BinaryOperator::LtEq => "array_le",

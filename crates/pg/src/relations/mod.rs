@@ -52,7 +52,7 @@ pub(crate) use marked_sets::without_repeated_keys;
 pub use mentions::compute_once;
 pub(crate) use merged::MergedColumns;
 use merged::with_merged;
-use names::{named, with_outer_names};
+use names::{named, with_outer_names, with_set_names};
 use recursion::check_later;
 use sets::{is_by_position, set_operations};
 pub use unknown::unknown_as_text;
@@ -112,7 +112,7 @@ impl RelationPlanner for Relations {
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
             if name == MERGED {
-                let plan = with_merged(*subquery, context)?;
+                let plan = with_set_names(with_merged(*subquery, context)?)?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
             if let Some(name) = name.strip_prefix(ROWS_OF) {
@@ -127,7 +127,7 @@ impl RelationPlanner for Relations {
             body if is_bare(&subquery) && is_by_position(body) => {
                 set_operations(*subquery.body, context)?
             }
-            _ if lateral && alias.is_some() => context.plan(derived(*subquery))?,
+            _ if lateral && alias.is_some() => with_set_names(context.plan(derived(*subquery))?)?,
             _ => {
                 let relation = TableFactor::Derived {
                     lateral,

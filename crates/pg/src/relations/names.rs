@@ -21,7 +21,7 @@ use super::marked_sets::marked;
 use super::planned;
 use crate::PgError;
 use crate::dialect::on_the_wire;
-use crate::names::MARK;
+use crate::names::{MARK, is_of_set};
 
 /// Plans a relation whose columns DataFusion would name differently.
 pub(super) fn named(
@@ -77,6 +77,15 @@ pub(super) fn with_outer_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
+/// Names the columns of sets in a relation that has no alias, or gets it later.
+pub(super) fn with_set_names(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut fields = plan.schema().fields().iter();
+    match fields.any(|field| is_of_set(field.name())) {
+        true => with_names(plan, vec![], ""),
+        false => Ok(plan),
+    }
+}
+
 fn with_names(plan: LogicalPlan, mut names: Vec<String>, relation: &str) -> Result<LogicalPlan> {
     let own = plan.schema().fields();
     if names.len() > own.len() {
@@ -97,7 +106,8 @@ fn with_names(plan: LogicalPlan, mut names: Vec<String>, relation: &str) -> Resu
     for name in &names {
         *uses.entry(name).or_default() += 1;
     }
-    if !is_given && uses.values().all(|uses| *uses == 1) {
+    let is_named = !own.iter().any(|field| is_of_set(field.name()));
+    if !is_given && is_named && uses.values().all(|uses| *uses == 1) {
         return Ok(plan);
     }
     let columns = plan.schema().iter().zip(&names).enumerate();

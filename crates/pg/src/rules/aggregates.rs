@@ -33,11 +33,11 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_number};
-use crate::comparisons::{distinct_elements, has_key};
+use crate::comparisons::distinct_elements;
 use crate::error::PgError;
 use crate::functions::arrays;
 use crate::functions::scalar::{marked_type, type_name};
-use crate::functions::{mark_of, marked_like};
+use crate::functions::{has_key, mark_of, marked_like};
 use crate::numbers::aggregation::{Kind, Marker, list_of, variance_of};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::decimal_sum;

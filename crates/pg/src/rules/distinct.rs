@@ -24,9 +24,8 @@ use datafusion::logical_expr::{Aggregate, Cast, Expr, ExprSchemable, LogicalPlan
 use datafusion::optimizer::AnalyzerRule;
 
 use super::aggregates::{project, unaliased};
-use crate::comparisons::has_key;
 use crate::error::PgError;
-use crate::functions::{joined_texts, mark_of, named_row, sorted_array};
+use crate::functions::{has_key, joined_texts, mark_of, named_row, sorted_array};
 
 #[derive(Debug)]
 pub(super) struct Distinct;

@@ -6,6 +6,7 @@
 //! | `x IN ('1', …)`, `x BETWEEN '1' AND …`, `x IS DISTINCT FROM '1'` | constants of the type of `x` |
 //! | `'1' IN (x, …)`, `'1' BETWEEN x AND …` | the same (`open_left.rs`) |
 //! | `array_position(a, '1')`, `array_append(a, '1')` | constants of the type of the elements |
+//! | `array_cat(a, '{1}')`, `array_position('{1}', x)` | arrays of the type of `a` or of `x` |
 //! | a cast by DataFusion (INSERT) that loses digits | `pg_cast` |
 //! | `string_agg(x, …)`, `md5(x)` of `character(n)` | `string_agg(x::text, …)`, `md5(x::text)` |
 //! | `x IS NULL` of a struct | whether each field is NULL |
@@ -25,7 +26,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, O
 
 use crate::PgError;
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
-use crate::functions::scalar::type_name;
+use crate::functions::scalar::{type_name, untyped_arrays};
 use crate::functions::{fields_null, mark_of, marked_like};
 use crate::numbers::aggregation::Common;
 use crate::operators::padded;
@@ -70,7 +71,7 @@ impl FunctionRewrite for Semantics {
         config: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         match expr {
-            Expr::ScalarFunction(call) => {
+            Expr::ScalarFunction(mut call) => {
                 let inner = call.func.inner();
                 if let Some(cast) = inner.downcast_ref::<PgCast>() {
                     // The planner's casts have the settings from the session's start.
@@ -89,20 +90,25 @@ impl FunctionRewrite for Semantics {
                     return Ok(Transformed::yes(lit(type_of(value, schema)?)));
                 }
                 if TAKE_TEXTS.contains(&call.func.name()) {
-                    let mut call = call;
                     let changed = padded_as_text(&mut call.args, schema, config);
                     let call = Expr::ScalarFunction(call);
                     return Ok(Transformed::new_transformed(call, changed));
                 }
+                let is_read = read_arrays(&mut call, schema, config)?;
                 let (list, elements): (_, &[usize]) = match call.func.name() {
                     "array_append" | "array_position" | "array_positions" | "array_remove" => {
                         (0, &[1])
                     }
                     "array_prepend" => (1, &[0]),
                     "array_replace" => (0, &[1, 2]),
-                    _ => return Ok(Transformed::no(Expr::ScalarFunction(call))),
+                    _ => {
+                        let call = Expr::ScalarFunction(call);
+                        return Ok(Transformed::new_transformed(call, is_read));
+                    }
                 };
-                elements_typed(call, list, elements, schema, config)
+                let mut typed = elements_typed(call, list, elements, schema, config)?;
+                typed.transformed |= is_read;
+                Ok(typed)
             }
             Expr::InList(list) if is_unknown(&list.expr) => {
                 open_left::in_list(list, schema, config)
@@ -238,6 +244,24 @@ fn follow_arguments(order: &mut [Sort], given: &[Expr], made: &[Expr]) -> Result
         sort.expr = made.clone();
     }
     Ok(())
+}
+
+/// Casts the arguments of a function that are arrays written as texts.
+fn read_arrays(
+    call: &mut ScalarFunction,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<bool> {
+    if !call.name().starts_with("array_") || !call.args.iter().any(is_unknown) {
+        return Ok(false);
+    }
+    let given = call.args.iter().map(|arg| Ok(arg.to_field(schema)?.1));
+    let given: Vec<FieldRef> = given.collect::<Result<_>>()?;
+    let found = untyped_arrays(call.name(), &given, |at| is_unknown(&call.args[at]));
+    for (at, field) in &found {
+        call.args[*at] = typed(std::mem::take(&mut call.args[*at]), field, config);
+    }
+    Ok(!found.is_empty())
 }
 
 /// Constants that become elements, or are compared with them, get the type of the elements. Those

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::functions_window::expr_fn::rank;
 use datafusion::logical_expr::logical_plan::{
@@ -22,8 +23,8 @@ use super::plans::{column_exprs, filter, project, substitute};
 use super::pulled::is_movable;
 use super::references::holds;
 
-/// The column with the rank of a row.
-const RANK: &str = "__rank";
+/// The column with the rank of a row. No statement can use this name.
+const RANK: &str = "__rank\u{1e}";
 
 /// A plan whose limits stand below the projections that contain subqueries.
 pub(super) fn below_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -115,7 +116,7 @@ pub(super) fn with_ties(limit: &Limit) -> Result<Option<LogicalPlan>> {
     let window = Window::try_new(vec![ranks], Arc::clone(&sort.input))?;
     let ranked = LogicalPlan::Window(window);
     let last = u64::try_from(skip.saturating_add(fetch)).unwrap_or(u64::MAX);
-    let within = Expr::Column(RANK.into()).lt_eq(lit(last));
+    let within = Expr::Column(Column::from_name(RANK)).lt_eq(lit(last));
     let columns = column_exprs(sort.input.schema());
     project(columns, filter(vec![within], ranked)?).map(Some)
 }

@@ -520,6 +520,9 @@ impl Connection {
         self.wire.put(&failure.into_message())?;
         if self.status != TransactionStatus::Idle {
             self.status = TransactionStatus::Error;
+            if !self.transaction.has_savepoint() {
+                self.locks.end_transaction();
+            }
             return Ok(());
         }
         // The statements of one message, or of the messages up to a Sync, are one transaction.

@@ -81,6 +81,11 @@ impl Transaction {
         Ok(self.0.check_modes(before, &after)?)
     }
 
+    /// Whether ROLLBACK TO can revive the transaction after a failure.
+    pub(crate) fn has_savepoint(&self) -> bool {
+        self.states.len() > 1
+    }
+
     /// SAVEPOINT, after `opened` portals were opened.
     pub(crate) async fn savepoint(
         &mut self,

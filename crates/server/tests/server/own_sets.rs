@@ -103,6 +103,22 @@ async fn stars_name_the_column_of_json_elements() {
                 "id, value",
                 "1 | {\"k\": 2}",
             ),
+            (
+                "SELECT * FROM json_array_elements('[1]') e, json_array_elements('[2]') f",
+                "value, value",
+                "1 | 2",
+            ),
+            (
+                "SELECT * FROM (SELECT * FROM t, jsonb_array_elements('[5]') e) q",
+                "id, j, value",
+                "1 | [{\"k\": 2}] | 5",
+            ),
+            (
+                "SELECT * FROM (t AS a JOIN t AS b USING (id)) j",
+                "id, j, j",
+                "1 | [{\"k\": 2}] | [{\"k\": 2}]",
+            ),
+            ("SELECT (VALUES (3))", "column1", "3"),
         ] {
             let answer = client.simple(sql);
             assert_eq!(answer.shown(), row, "{sql}");

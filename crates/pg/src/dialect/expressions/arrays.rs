@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `'{1,NULL}'::int[]` | `ARRAY['1', NULL]::int[]` |
 //! | `x = ANY('{…}')`, `x = ANY($1)` | `x = ANY(as_array(…, x))`, which takes the type of `x` |
+//! | `x = ANY('{{…},{…}}')` | the same with the elements of all dimensions |
 //! | `x LIKE ANY('{…}')`, `x LIKE ALL('{…}')` | the same with `as_array(…, '')` |
 //! | `ARRAY(SELECT e FROM …)` | `pg_or_empty((SELECT array_agg(e) FROM …))` |
 //! | `generate_subscripts(a, 1)` | `unnest(subscripts(a, 1))` |
@@ -43,6 +44,8 @@ impl VisitorMut for Arrays {
                 if (is_placeholder(right) || literal_text(right).is_some()) && !has_any(left) =>
             {
                 let array = std::mem::replace(&mut **right, null());
+                let flat = literal_text(&array).and_then(flattened);
+                let array = flat.map_or(array, |flat| text(&flat));
                 **right = call(AS_ARRAY, vec![array, left.as_ref().clone()]);
             }
             Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } => {
@@ -264,6 +267,27 @@ fn literal(array: &str) -> Option<Expr> {
         return None;
     }
     Some(Expr::Array(Array { elem, named: true }))
+}
+
+/// The text of an array of one dimension with the elements of one of several.
+fn flattened(array: &str) -> Option<String> {
+    nested(array)?;
+    let mut found = vec![];
+    leaves(&literal(array)?, &mut found);
+    Some(format!("{{{}}}", found.join(",")))
+}
+
+fn leaves(array: &Expr, found: &mut Vec<String>) {
+    match array {
+        Expr::Array(array) => array.elem.iter().for_each(|inner| leaves(inner, found)),
+        leaf => found.push(match literal_text(leaf) {
+            Some(text) => {
+                let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+                format!("\"{escaped}\"")
+            }
+            None => "NULL".to_owned(),
+        }),
+    }
 }
 
 /// The lengths of the dimensions of an array that is written out.

@@ -28,4 +28,5 @@ pub(crate) use exclusion::Excluded;
 pub(super) use exclusion::{is_mark, marks};
 pub use grammar::Grammar;
 pub(super) use phrases::VARIADIC;
+pub(super) use reserved::refuse_names;
 pub use tokens::is_every_column;

@@ -3,11 +3,16 @@
 //! PostgreSQL's keywords decide (`pg_get_keywords()` of PostgreSQL 15). sqlparser's own lists hold
 //! words of all databases: of those, only words that PostgreSQL reserves are no names here.
 //!
-//! Not here: names after AS, which may be any word. A few words name more than in PostgreSQL
-//! (`FROM t user`): where this grammar refuses a query, the engine reads it in DataFusion's
-//! dialect, without PostgreSQL's meaning, unless the error is worded as a syntax error.
+//! Not here: labels of columns after AS, which may be any word. Where this grammar refuses a query,
+//! the engine reads it in DataFusion's dialect, without PostgreSQL's meaning, unless the error is
+//! worded as a syntax error. So reserved words that sqlparser takes for the name of a relation
+//! (`FROM t user`) are refused in the syntax tree.
 
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{Statement, TableFactor, Visit, Visitor};
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
+use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::words::is_space;
@@ -38,6 +43,43 @@ pub(super) fn may_name_table(keyword: Keyword, next: &Token) -> bool {
 
 fn is_reserved(keyword: Keyword) -> bool {
     RESERVED.contains(&keyword) || TYPES_AND_FUNCTIONS.contains(&keyword)
+}
+
+/// # Errors
+/// An alias of a relation that is a reserved word.
+pub(in crate::dialect) fn refuse_names(statement: &Statement) -> Result<(), ParserError> {
+    match statement.visit(&mut Names) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(word) => {
+            let message = format!("syntax error at or near \"{word}\"");
+            Err(ParserError::ParserError(message))
+        }
+    }
+}
+
+struct Names;
+
+impl Visitor for Names {
+    type Break = String;
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<String> {
+        let (TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. }) = factor
+        else {
+            return ControlFlow::Continue(());
+        };
+        let Some(alias) = alias else {
+            return ControlFlow::Continue(());
+        };
+        let name = &alias.name;
+        match Token::make_word(&name.value, name.quote_style) {
+            Token::Word(word) if is_reserved(word.keyword) => ControlFlow::Break(word.value),
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 /// Turns words into plain names that sqlparser would read as operators and clauses of other

@@ -11,8 +11,8 @@ use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
-    visit_expressions,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, VisitMut,
+    VisitorMut, visit_expressions,
 };
 use std::ops::ControlFlow;
 
@@ -384,12 +384,30 @@ fn of_query(body: &SetExpr) -> Option<String> {
         SetExpr::Select(select) => match select.projection.first()? {
             SelectItem::UnnamedExpr(expr) => Some(of(expr)),
             SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+            SelectItem::Wildcard(_) => of_relation(select.from.first()?),
             _ => None,
         },
         SetExpr::Query(query) => of_query(&query.body),
         SetExpr::SetOperation { left, .. } => of_query(left),
         SetExpr::Values(_) => Some("column1".to_owned()),
         _ => None,
+    }
+}
+
+/// The name of the first column of a subquery in FROM; the columns of tables are not known here.
+fn of_relation(item: &TableWithJoins) -> Option<String> {
+    let TableFactor::Derived {
+        subquery, alias, ..
+    } = &item.relation
+    else {
+        return None;
+    };
+    if !item.joins.is_empty() {
+        return None;
+    }
+    match alias.as_ref().and_then(|alias| alias.columns.first()) {
+        Some(column) => Some(folded(&column.name)),
+        None => of_query(&subquery.body),
     }
 }
 

@@ -39,11 +39,14 @@ impl VisitorMut for HiddenNames {
     /// The inner queries have been rewritten: what they call by a hidden name means this query's.
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let own = self.around.pop().unwrap_or_default();
-        for (at, name) in own.into_iter().enumerate() {
-            if self.around.iter().flatten().any(|outer| *outer == name) {
+        for (at, name) in own.iter().enumerate() {
+            let is_hiding = self.around.iter().flatten().any(|outer| outer == name);
+            // Two queries of one name in one WITH stay, for DataFusion to refuse them.
+            if is_hiding && own.iter().filter(|other| *other == name).count() == 1 {
                 self.count += 1;
                 let to = format!("{name}{MARK}{}", self.count);
-                rename(query, at, Renamed { from: name, to });
+                let from = name.clone();
+                rename(query, at, Renamed { from, to });
             }
         }
         ControlFlow::Continue(())

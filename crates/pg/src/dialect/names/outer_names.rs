@@ -9,12 +9,13 @@
 //! | `(SELECT count(*) AS "count#0" …) q` | `(SELECT …) q (count)` |
 //! | `(SELECT a, b …) q (x)` | `(SELECT …) q (x, b)` |
 //! | `CREATE TABLE t AS SELECT count(*) …` | `… AS SELECT * FROM (SELECT …) q (count)` |
+//! | `(a JOIN b USING (k)) j` | `(SELECT * FROM a JOIN b USING (k)) j` |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CreateTable, Expr, Ident, Query, SelectItem, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, ViewColumnDef, VisitMut, VisitorMut,
+    TableAliasColumnDef, TableFactor, TableWithJoins, ViewColumnDef, VisitMut, VisitorMut,
 };
 
 use super::column_names::{first_select, folded, is_wild};
@@ -76,6 +77,7 @@ impl VisitorMut for Relations {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        join_as_query(factor);
         if let TableFactor::Derived {
             subquery,
             alias: Some(alias),
@@ -86,6 +88,49 @@ impl VisitorMut for Relations {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Makes a query of a join that has an alias: DataFusion names the second of two columns of one
+/// name `k:1`, and shows both columns of USING. A join of functions and LATERAL items stays: in a
+/// query they would not see the relations to their left.
+fn join_as_query(factor: &mut TableFactor) {
+    let TableFactor::NestedJoin {
+        table_with_joins,
+        alias,
+    } = factor
+    else {
+        return;
+    };
+    if alias.is_none() || !is_alone(table_with_joins) {
+        return;
+    }
+    let Some(mut query) = template("SELECT * FROM q") else {
+        return;
+    };
+    if let SetExpr::Select(select) = query.body.as_mut() {
+        select.from = vec![TableWithJoins::clone(table_with_joins)];
+    }
+    *factor = TableFactor::Derived {
+        lateral: false,
+        alias: alias.take(),
+        subquery: Box::new(query),
+        sample: None,
+    };
+}
+
+/// Whether a join consists of relations that see none outside of it.
+fn is_alone(item: &TableWithJoins) -> bool {
+    let joined = item.joins.iter().map(|join| &join.relation);
+    std::iter::once(&item.relation)
+        .chain(joined)
+        .all(|factor| match factor {
+            TableFactor::Table { args: None, .. }
+            | TableFactor::Derived { lateral: false, .. } => true,
+            TableFactor::NestedJoin {
+                table_with_joins, ..
+            } => is_alone(table_with_joins),
+            _ => false,
+        })
 }
 
 /// Wraps a query of a WITH or of a view in a FROM, where planning resolves `*` and the columns of

@@ -6,13 +6,22 @@
 //!
 //! ROLLUP and CUBE are written out as sets if they stand inside GROUPING SETS, repeat a key, or
 //! have several keys in brackets.
+//!
+//! A constant that is a key of grouping sets is NULL in the sets without it, but only where it is a
+//! whole item of SELECT. DataFusion takes every equal constant for the key, so others become
+//! subqueries: `HAVING (SELECT 'a') IS NULL`.
+
+use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByExpr,
-    OrderByKind, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
+    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut,
+    VisitorMut, visit_expressions,
 };
 
-use crate::dialect::ast::{aggregates, arguments, call, item_expr, last_word, template, text};
+use crate::dialect::ast::{
+    aggregates, arguments, call, item_expr, item_expr_mut, last_word, template, text,
+};
 use crate::functions::FAIL;
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&OrderBy>) {
@@ -36,10 +45,14 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&OrderBy>) {
             *sets = sets.drain(..).flat_map(written_out).collect();
         }
     }
+    let constants = constant_keys(keys);
     let before = keys.len();
     let is_empty = |key: &Expr| matches!(key, Expr::Tuple(fields) if fields.is_empty());
     keys.retain(|key| !is_empty(key));
     let one_group = keys.is_empty() && (before > 0 || select.having.is_some());
+    if !constants.is_empty() {
+        keep_constants(select, constants);
+    }
     if !one_group {
         return;
     }
@@ -56,6 +69,97 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&OrderBy>) {
     if let Some(one) = one_row(select) {
         select.from = vec![one];
         select.selection = select.having.take();
+    }
+}
+
+/// The constants among the keys of grouping sets.
+fn constant_keys(keys: &[Expr]) -> Vec<Expr> {
+    let sets = keys.iter().flat_map(|key| match key {
+        Expr::GroupingSets(sets) | Expr::Rollup(sets) | Expr::Cube(sets) => sets.as_slice(),
+        _ => &[],
+    });
+    let constants = sets.flatten().map(bare).filter(|key| is_constant(key));
+    constants.cloned().collect()
+}
+
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => bare(inner),
+        other => other,
+    }
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    let found = visit_expressions(expr, |part| match part {
+        Expr::Value(value) if !matches!(value.value, Value::Placeholder(_)) => {
+            ControlFlow::Continue(())
+        }
+        Expr::Nested(_)
+        | Expr::Cast { .. }
+        | Expr::TypedString(_)
+        | Expr::UnaryOp { .. }
+        | Expr::BinaryOp { .. } => ControlFlow::Continue(()),
+        _ => ControlFlow::Break(()),
+    });
+    found.is_continue()
+}
+
+/// Keeps constants apart from equal keys, in HAVING and inside of items.
+fn keep_constants(select: &mut Select, keys: Vec<Expr>) {
+    let mut constants = Constants { keys, depth: 0 };
+    let _ = select.having.visit(&mut constants);
+    for item in select.projection.iter_mut().filter_map(item_expr_mut) {
+        if !constants.keys.contains(bare(item)) {
+            let _ = item.visit(&mut constants);
+        }
+    }
+}
+
+struct Constants {
+    keys: Vec<Expr>,
+    /// The number of queries and of calls with aggregates around. Arguments of these are computed
+    /// before there are groups.
+    depth: usize,
+}
+
+impl Constants {
+    fn is_passed(expr: &Expr) -> bool {
+        matches!(expr, Expr::Function(_)) && aggregates(expr)
+    }
+}
+
+impl VisitorMut for Constants {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if Self::is_passed(expr) {
+            self.depth += 1;
+        } else if self.depth == 0
+            && self.keys.contains(expr)
+            && let Some(mut query) = template("SELECT 1")
+            && let SetExpr::Select(select) = query.body.as_mut()
+        {
+            select.projection = vec![SelectItem::UnnamedExpr(expr.clone())];
+            *expr = Expr::Subquery(Box::new(query));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if Self::is_passed(expr) {
+            self.depth -= 1;
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -14,7 +14,17 @@ use datafusion::sql::sqlparser::ast::{
 use crate::dialect::ast::{call, compared, item_expr, number, template, text, with_ands};
 use crate::dialect::names::{first_select, folded};
 use crate::functions::{FAIL, LIMIT_ROWS, OFFSET_ROWS};
-use crate::names::{MARK, on_the_wire};
+use crate::names::{DROPPED, MARK, on_the_wire};
+
+/// The rank and the number of a row, under names that end with [`DROPPED`]: the relation around
+/// them keeps such a name, also where it renames others (`relations/names.rs`).
+const RANK: &str = "__rank\u{1e}";
+const ROW: &str = "__row\u{1e}";
+
+/// The name of a key of ORDER BY.
+fn key_name(index: usize) -> String {
+    format!("__key_{index}{DROPPED}")
+}
 
 pub(super) fn rewrite(query: &mut Query) {
     counts(query);
@@ -56,8 +66,8 @@ pub(super) fn rewrite(query: &mut Query) {
         .map_or(zero.clone(), |offset| offset.value.clone());
     let last = compared(least.clone(), "+", rows.clone());
     let condition = with_ands(vec![
-        compared(column("__row"), ">", least),
-        compared(column("__rank"), "<=", last),
+        compared(column(ROW), ">", least),
+        compared(column(RANK), "<=", last),
         compared(rows, ">", zero),
     ]);
     if counted(query, condition).is_none() {
@@ -149,12 +159,12 @@ fn computed(query: &mut Query) {
         }
         None => number(0),
     };
-    let mut conditions = vec![compared(column("__row"), ">", least.clone())];
+    let mut conditions = vec![compared(column(ROW), ">", least.clone())];
     if let Some(limit) = limit {
         let rows = call(LIMIT_ROWS, vec![bigint(limit.clone())]);
         let last = compared(least, "+", rows.clone());
         // A limit of NULL returns all rows.
-        let within = compared(column("__row"), "<=", last);
+        let within = compared(column(ROW), "<=", last);
         conditions.push(Expr::Nested(Box::new(Expr::BinaryOp {
             left: Box::new(Expr::IsNull(Box::new(rows))),
             op: BinaryOperator::Or,
@@ -198,7 +208,7 @@ fn limited(limit: Option<Expr>, offset: Option<Offset>) -> LimitClause {
 }
 
 /// `SELECT … ORDER BY k` becomes a relation that also has the keys. Its rows are numbered in their
-/// order, and those that fulfil a condition over `__rank` and `__row` are kept.
+/// order, and those that fulfil a condition over [`RANK`] and [`ROW`] are kept.
 fn counted(query: &mut Query, condition: Expr) -> Option<()> {
     let mut keys = match query.order_by.as_ref().map(|order_by| &order_by.kind) {
         Some(OrderByKind::Expressions(keys)) => keys.clone(),
@@ -220,7 +230,7 @@ fn counted(query: &mut Query, condition: Expr) -> Option<()> {
     let mut by = vec![];
     for (index, key) in keys.iter().enumerate() {
         let value = output(&key.expr, &select.projection)?;
-        let name = Ident::with_quote('"', format!("__key_{index}"));
+        let name = Ident::with_quote('"', key_name(index));
         let mut key = key.clone();
         key.expr = Expr::Identifier(name.clone());
         by.push(key);
@@ -230,7 +240,7 @@ fn counted(query: &mut Query, condition: Expr) -> Option<()> {
         };
         select.projection.push(item);
     }
-    let names = (0..keys.len()).map(|index| format!("\"__key_{index}\", "));
+    let names = (0..keys.len()).map(|index| format!("\"{}\", ", key_name(index)));
     let names: String = names.collect();
     let by: Vec<String> = by.iter().map(ToString::to_string).collect();
     let by = if by.is_empty() {
@@ -239,9 +249,9 @@ fn counted(query: &mut Query, condition: Expr) -> Option<()> {
         format!("ORDER BY {}", by.join(", "))
     };
     let outer = template(&format!(
-        "SELECT * EXCEPT ({names}\"__rank\", \"__row\") FROM (SELECT *, rank() OVER ({by}) AS \
-         \"__rank\", row_number() OVER ({by}) AS \"__row\" FROM (SELECT 1) AS __all) AS __ranked \
-         WHERE true ORDER BY \"__row\"",
+        "SELECT * EXCEPT ({names}\"{RANK}\", \"{ROW}\") FROM (SELECT *, rank() OVER ({by}) AS \
+         \"{RANK}\", row_number() OVER ({by}) AS \"{ROW}\" FROM (SELECT 1) AS __all) AS __ranked \
+         WHERE true ORDER BY \"{ROW}\"",
     ))?;
     query.fetch = None;
     query.order_by = None;

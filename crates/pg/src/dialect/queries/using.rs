@@ -29,7 +29,7 @@ use crate::dialect::ast::{call, compared, constraint, template, with_ands};
 use crate::dialect::expressions::{ROWS_OF, row_column};
 use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
-use crate::names::MARK;
+use crate::names::{DROPPED, MARK, without_marks};
 
 /// The alias of a query whose joins depend on the columns of its tables. No statement can use it.
 pub(crate) const MERGED: &str = "merged\u{1f}";
@@ -300,7 +300,7 @@ fn merged_value(operator: &JoinOperator, left: Expr, right: Expr) -> Expr {
 }
 
 /// The text of a view as it is kept and shown: merged columns without the operators that stand for
-/// their types.
+/// their types, and names without marks.
 #[must_use]
 pub fn without_operators(text: &str) -> String {
     let mut plain = String::new();
@@ -310,7 +310,7 @@ pub fn without_operators(text: &str) -> String {
         rest = behind_value(behind.strip_prefix("first ").unwrap_or(behind));
     }
     plain.push_str(rest);
-    plain
+    without_marks(plain.replace(DROPPED, ""))
 }
 
 /// The text behind a column's name, whose words may be quoted, or behind a `coalesce` of columns.
@@ -562,6 +562,14 @@ mod tests {
                 "(d.k) + 1",
             ),
             ("SELECT 1", "SELECT 1"),
+            (
+                "WITH \"s\u{1f}1\" AS (SELECT 2 AS \"a\u{1f}0\") SELECT * FROM \"s\u{1f}1\" AS s",
+                "WITH \"s\" AS (SELECT 2 AS \"a\") SELECT * FROM \"s\" AS s",
+            ),
+            (
+                "SELECT \"__rank\u{1e}\", \"value\u{1f}0\u{1f}1\"",
+                "SELECT \"__rank\", \"value\"",
+            ),
         ] {
             assert_eq!(without_operators(text), shown);
         }

@@ -16,9 +16,12 @@ use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 use crate::operators::padded::is_padded;
 use crate::time::span::Span;
 
+/// `=` of arrays, which `comparisons/sort_keys.rs` makes a key of joins.
+pub(crate) const ARRAY_EQ: &str = "array_eq";
+
 /// The comparison functions of arrays, by operator.
 const COMPARISONS: [(Operator, &str, Body); 6] = [
-    (Operator::Eq, "array_eq", |row| is(order(row)?.is_eq())),
+    (Operator::Eq, ARRAY_EQ, |row| is(order(row)?.is_eq())),
     (Operator::NotEq, "array_ne", |row| is(order(row)?.is_ne())),
     (Operator::Lt, "array_lt", |row| is(order(row)?.is_lt())),
     (Operator::LtEq, "array_le", |row| is(order(row)?.is_le())),

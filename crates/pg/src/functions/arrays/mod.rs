@@ -9,14 +9,16 @@ mod compare;
 mod elements;
 mod of_arrays;
 mod shape;
+mod sorted;
 mod subscript;
 mod text;
 
 pub(crate) use any::{ALL, ANY};
-pub(crate) use compare::{comparison, extreme, row_comparison};
+pub(crate) use compare::{ARRAY_EQ, comparison, extreme, row_comparison};
 pub(crate) use elements::{depth, text_elements};
 pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
 pub(crate) use shape::FLAT;
+pub(crate) use sorted::{array_field, lists_and_order, sorted_array};
 pub(crate) use subscript::{SLICE, SUBSCRIPT};
 pub(crate) use text::shown_elements;
 

@@ -18,6 +18,7 @@ use datafusion::scalar::ScalarValue;
 use postgres_types::Type;
 
 use super::column::{Column, Row, fits};
+use super::untyped::untyped_arrays;
 use super::value::{Give, Value, array};
 use super::{Take, is_text, type_name};
 use crate::PgError;
@@ -293,9 +294,18 @@ impl ScalarUDFImpl for Function {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let form = self.form(args.arg_fields)?;
+        let is_untyped = |at: usize| {
+            let field = &args.arg_fields[at];
+            is_text(field.data_type()) && oid(field, args.scalar_arguments[at]) == UNKNOWN
+        };
+        let mut given = Cow::Borrowed(args.arg_fields);
+        // `rules/semantics.rs` casts these texts.
+        for (at, field) in untyped_arrays(&self.name, args.arg_fields, is_untyped) {
+            given.to_mut()[at] = field;
+        }
+        let form = self.form(&given)?;
         self.check(&args)?;
-        form.gives.field(&self.name, args.arg_fields)
+        form.gives.field(&self.name, &given)
     }
 
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {

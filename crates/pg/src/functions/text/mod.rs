@@ -4,6 +4,7 @@ mod bytes;
 mod compose;
 mod fits;
 mod format;
+mod hash;
 mod of_padded;
 mod random_uuid;
 mod strings;
@@ -24,6 +25,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
     [
         bytes::functions(),
         compose::functions(),
+        hash::functions(),
         strings::normal::functions(),
         strings::pieces::functions(),
         strings::plain::functions(),

@@ -1,7 +1,8 @@
 //! `mode`, `percentile_disc` and `percentile_cont`: aggregates of sorted values.
 //!
-//! They collect their values and sort them at the end. A state is one list, and a merge accepts
-//! any number of states, so fragments of any shape can be merged.
+//! They collect their values and sort them at the end, by keys where Arrow's order is another than
+//! PostgreSQL's (`functions/keys.rs`). A state is one list, and a merge accepts any number of
+//! states, so fragments of any shape can be merged.
 
 use std::sync::Arc;
 
@@ -20,10 +21,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::scalar::ScalarValue;
 
-use super::float_key;
 use crate::casts::{Target, arrow_cast};
 use crate::error::PgError;
-use crate::functions::first_value;
+use crate::functions::{first_value, has_key, key_bytes};
 
 /// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -147,7 +147,7 @@ impl AggregateUDFImpl for OrderedSet {
             kind: self.kind,
             percents,
             descending,
-            value: value.data_type().clone(),
+            value: Arc::clone(value),
             kept: vec![],
         }))
     }
@@ -214,7 +214,7 @@ struct Values {
     kind: Kind,
     percents: Percents,
     descending: bool,
-    value: DataType,
+    value: FieldRef,
     kept: Vec<ArrayRef>,
 }
 
@@ -232,16 +232,44 @@ impl Values {
 
     fn all(&self) -> Result<ArrayRef> {
         if self.kept.is_empty() {
-            return Ok(datafusion::arrow::array::new_empty_array(&self.value));
+            return Ok(datafusion::arrow::array::new_empty_array(self.value.data_type()));
         }
         let kept: Vec<&dyn Array> = self.kept.iter().map(AsRef::as_ref).collect();
         Ok(concat(&kept)?)
     }
 
+    /// The values in PostgreSQL's order, and what is equal where two of them are.
+    fn sorted(&self) -> Result<(ArrayRef, ArrayRef)> {
+        let values = self.all()?;
+        let held = self.value.data_type();
+        let has_zeros = self.kind == Kind::Mode && held.is_floating();
+        if !has_zeros && !held.is_nested() && !has_key(&self.value) {
+            let options = SortOptions {
+                descending: self.descending,
+                nulls_first: false,
+            };
+            let sorted = sort(&values, Some(options))?;
+            return Ok((Arc::clone(&sorted), sorted));
+        }
+        let keys = key_bytes(&values, &self.value)?;
+        let mut rows: Vec<usize> = (0..values.len()).collect();
+        // The first of equal values is shown, so they keep their order.
+        rows.sort_by(|one, other| {
+            let order = keys.value(*one).cmp(keys.value(*other));
+            if self.descending {
+                order.reverse()
+            } else {
+                order
+            }
+        });
+        let rows = UInt64Array::from_iter_values(rows.into_iter().map(|row| row as u64));
+        Ok((take(&values, &rows, None)?, take(&keys, &rows, None)?))
+    }
+
     /// The value at a fraction of the sorted values.
     fn at(&self, sorted: &ArrayRef, percent: Option<f64>) -> Result<ScalarValue> {
         let Some(percent) = percent.filter(|_| !sorted.is_empty()) else {
-            return ScalarValue::try_from(&self.value);
+            return ScalarValue::try_from(self.value.data_type());
         };
         #[expect(clippy::cast_precision_loss, reason = "PostgreSQL computes in doubles")]
         let count = sorted.len() as f64;
@@ -279,19 +307,18 @@ fn compact(values: ArrayRef) -> Result<ArrayRef> {
     Ok(take(&values, &all, None)?)
 }
 
-/// The position of the most frequent value, or of the first such value.
-fn mode(sorted: &ArrayRef) -> Result<Option<usize>> {
-    if sorted.is_empty() {
+/// The position of the most frequent value, or of the first such value, by the sorted keys.
+fn mode(keys: &ArrayRef) -> Result<Option<usize>> {
+    if keys.is_empty() {
         return Ok(None);
     }
-    let keys = float_key::keys(sorted)?;
-    let before = keys.slice(0, sorted.len() - 1);
-    let after = keys.slice(1, sorted.len() - 1);
+    let before = keys.slice(0, keys.len() - 1);
+    let after = keys.slice(1, keys.len() - 1);
     let differs: BooleanArray =
         datafusion::arrow::compute::kernels::cmp::distinct(&before, &after)?;
     let (mut best, mut best_count, mut start) = (0, 0, 0);
-    for row in 1..=sorted.len() {
-        if row == sorted.len() || differs.value(row - 1) {
+    for row in 1..=keys.len() {
+        if row == keys.len() || differs.value(row - 1) {
             if row - start > best_count {
                 (best, best_count) = (start, row - start);
             }
@@ -325,21 +352,18 @@ impl Accumulator for Values {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let options = SortOptions {
-            descending: self.descending,
-            nulls_first: false,
-        };
-        let sorted = sort(&self.all()?, Some(options))?;
+        let (sorted, keys) = self.sorted()?;
+        let held = self.value.data_type();
         if self.kind == Kind::Mode {
-            return match mode(&sorted)? {
+            return match mode(&keys)? {
                 Some(at) => {
                     let at = UInt64Array::from(vec![u64::try_from(at).unwrap_or(0)]);
                     first_value(&take(&sorted, &at, None)?)
                 }
-                None => ScalarValue::try_from(&self.value),
+                None => ScalarValue::try_from(held),
             };
         }
-        let list = DataType::new_list(self.value.clone(), true);
+        let list = DataType::new_list(held.clone(), true);
         match &self.percents {
             Percents::One(percent) => self.at(&sorted, *percent),
             Percents::NoArray => ScalarValue::try_from(&list),
@@ -347,7 +371,7 @@ impl Accumulator for Values {
             Percents::Many(percents) => {
                 let values = percents.iter().map(|percent| self.at(&sorted, *percent));
                 let values = values.collect::<Result<Vec<_>>>()?;
-                let list = ScalarValue::new_list(&values, &self.value, true);
+                let list = ScalarValue::new_list(&values, held, true);
                 Ok(ScalarValue::List(list))
             }
         }

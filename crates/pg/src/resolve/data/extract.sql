@@ -19,7 +19,7 @@ select p.proname, case when p.provariadic <> 0 then 'v' else '-' end, p.pronargd
        x.typname, case when p.proretset then 's' else p.prokind::text end
   from pg_proc p join pg_type x on x.oid = p.prorettype
  where p.pronamespace = 'pg_catalog'::regnamespace and p.pronargs > 0 and p.prokind in ('f', 'a', 'w')
-   and (p.proname in ('array_cat', 'starts_with') or
+   and (p.proname in ('array_cat', 'hashtext', 'hashtextextended', 'starts_with') or
         coalesce(obj_description(p.oid, 'pg_proc'), '') !~ '^(implementation of|I/O|internal|statistics|planner support|aggregate transition|aggregate final|less-equal|sort support|hash|(B|b)tree|GIN|GiST|SP-GiST|BRIN)')
    and not exists (select 1 from unnest(p.proargtypes) a(oid) join pg_type t on t.oid = a.oid
                     where t.typname in ('internal', 'cstring', 'trigger', 'event_trigger') or t.typname ~ 'handler$')

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{
-    Column, ExprSchema, JoinType, NullEquality, ScalarValue, Spans, internal_datafusion_err,
+    Column, JoinType, NullEquality, ScalarValue, Spans, internal_datafusion_err,
 };
 use datafusion::error::Result;
 use datafusion::functions_aggregate::expr_fn::count;
@@ -29,7 +29,7 @@ use crate::subqueries::plans::{
     Names, aliased, column_exprs, columns, filter, has_outer, join, outer_to_columns, project,
 };
 use crate::subqueries::pulled::{Asked, Pulled, is_movable, pull};
-use crate::subqueries::references::{correlated, free, subquery};
+use crate::subqueries::references::{correlated, free, holds, subquery, subquery_of};
 
 /// EXISTS, or a comparison with a subquery's column.
 pub(in crate::subqueries) enum Predicate {
@@ -137,10 +137,10 @@ pub(in crate::subqueries) fn restrict(
             Ok(None)
         }
         Predicate::Compare {
-            left: Expr::Column(left),
+            left,
             op: Operator::NotEq,
             quantifier: SetQuantifier::All,
-        } if !negated && !depends => {
+        } if !negated && !depends && is_key(left) => {
             not_in(around, plan, left, names)?;
             Ok(None)
         }
@@ -202,17 +202,23 @@ fn prepared_set(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> R
     })
 }
 
-/// Uncorrelated `column NOT IN (SELECT …)`: a null-aware anti join.
-fn not_in(around: &mut Around, plan: &LogicalPlan, left: &Column, names: &mut Names) -> Result<()> {
+/// Whether a value can be the key of a join: it depends on the row, and on no other subquery.
+fn is_key(value: &Expr) -> bool {
+    value.any_column_refs() && !holds(value, |part| subquery_of(part).is_some())
+}
+
+/// Uncorrelated `value NOT IN (SELECT …)`: a null-aware anti join. Its condition is a key from the
+/// start: if the optimizer found the value to be constant before it made a key of a condition, a
+/// nested loop would join, which is not null-aware.
+fn not_in(around: &mut Around, plan: &LogicalPlan, left: &Expr, names: &mut Names) -> Result<()> {
     let mut prepared = prepared_set(around, plan, names)?;
     let right = prepared.outputs.swap_remove(0);
-    let nullable = around.plan.schema().field_from_column(left)?.is_nullable()
-        || right.nullable(prepared.plan.schema())?;
+    let nullable = left.nullable(around.plan.schema())? || right.nullable(prepared.plan.schema())?;
     around.plan = LogicalPlan::Join(Join::try_new(
         Arc::new(around.plan.clone()),
         Arc::new(prepared.plan),
-        vec![],
-        Some(Expr::Column(left.clone()).eq(right)),
+        vec![(left.clone(), right)],
+        None,
         JoinType::LeftAnti,
         JoinConstraint::On,
         NullEquality::NullEqualsNothing,
@@ -255,9 +261,11 @@ fn marked(
     all: bool,
     names: &mut Names,
 ) -> Result<Expr> {
-    let decides = |right: Expr| {
-        let compared = compared(left, op, right);
-        if all { compared.is_false() } else { compared }
+    let decides = |right: Expr| match (all, op) {
+        (false, _) => compared(left, op, right),
+        // A key of a hash join.
+        (true, Operator::NotEq) => compared(left, Operator::Eq, right),
+        (true, _) => compared(left, op, right).is_false(),
     };
     let decided = mark(around, plan, Asked::Set, Some(&decides), names)?;
     let mut result = when(decided, lit(!all));

@@ -23,7 +23,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit, when};
 
 use super::domain::{Domain, default_of, push};
-use crate::functions::{named_row, single_row};
+use crate::functions::{named_row, single_row, unmarked};
 use crate::once::{Once, is_volatile};
 use crate::subqueries::Around;
 use crate::subqueries::plans::{
@@ -86,6 +86,8 @@ pub(in crate::subqueries) fn once(plan: LogicalPlan, names: &mut Names) -> Resul
         "once".to_owned()
     };
     let value = column_exprs(plan.schema()).swap_remove(0);
+    // `rules/semantics.rs` has marked the subquery.
+    let value = unmarked(value, plan.schema().field(0));
     let values = vec![first_value(value, vec![]), count(lit(1_i64))];
     let aggregate = Aggregate::try_new(Arc::new(plan), vec![], values)?;
     let values = column_exprs(&aggregate.schema).into_iter();
@@ -118,7 +120,12 @@ fn counted(
     alias: &str,
     beside: &DFSchema,
 ) -> Result<LogicalPlan> {
-    let values = vec![first_value(value, vec![]), count(lit(1_i64))];
+    let field = value.to_field(input.schema())?.1;
+    // As in `once`.
+    let values = vec![
+        first_value(unmarked(value, &field), vec![]),
+        count(lit(1_i64)),
+    ];
     let aggregate = Aggregate::try_new(Arc::new(input), keys, values)?;
     aliased(LogicalPlan::Aggregate(aggregate), alias, Some(beside))
 }

@@ -115,6 +115,41 @@ async fn locks_of_sessions_and_transactions() {
 }
 
 #[tokio::test]
+async fn a_failed_transaction_ends_its_locks() {
+    let server = TestServer::start().await;
+    let (a, b) = (server.connect().await, server.connect().await);
+    one(&a, "BEGIN").await.unwrap();
+    let locks = "SELECT pg_advisory_xact_lock(1), pg_advisory_lock(2)";
+    one(&a, locks).await.unwrap();
+    assert_eq!(state(one(&a, "SELECT 1 / 0").await), "22012");
+    play(
+        [&a, &b],
+        &[
+            (1, "SELECT pg_try_advisory_lock(1)", "t"),
+            (1, "SELECT pg_try_advisory_lock(2)", "f"),
+            (0, "ROLLBACK", ""),
+            (0, "BEGIN", ""),
+            (0, "SELECT pg_advisory_xact_lock(3)", ""),
+            (0, "SAVEPOINT s", ""),
+        ],
+    )
+    .await;
+    assert_eq!(state(one(&a, "SELECT 1 / 0").await), "22012");
+    // The savepoint revives the transaction with its lock.
+    play(
+        [&a, &b],
+        &[
+            (1, "SELECT pg_try_advisory_lock(3)", "f"),
+            (0, "ROLLBACK TO s", ""),
+            (1, "SELECT pg_try_advisory_lock(3)", "f"),
+            (0, "ROLLBACK", ""),
+            (1, "SELECT pg_try_advisory_lock(3)", "t"),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn rows_that_a_filter_drops_are_not_locked() {
     let server = TestServer::start().await;
     let (a, b) = (server.connect().await, server.connect().await);

@@ -123,16 +123,22 @@ fn each(name: &str, given: &[Expr]) -> Vec<SelectItem> {
 
 /// Rewrites the sets of a statement.
 pub(in crate::dialect) struct Sets {
-    /// Whether the next query's columns are those of the result.
-    pub(in crate::dialect) is_result: bool,
+    /// Whether the next query's columns may have marked names: those of a result and of each query
+    /// in another, but not those of a table that a statement makes.
+    pub(in crate::dialect) marks: bool,
 }
 
 impl VisitorMut for Sets {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let is_result = std::mem::take(&mut self.is_result);
-        values::rewrite(query, is_result);
+        let marks = std::mem::replace(&mut self.marks, true);
+        if matches!(*query.body, SetExpr::Query(_)) {
+            // The query in brackets, which is visited next, has the same columns.
+            self.marks = marks || query.with.is_some();
+            return ControlFlow::Continue(());
+        }
+        values::rewrite(query, marks);
         ControlFlow::Continue(())
     }
 

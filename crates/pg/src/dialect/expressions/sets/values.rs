@@ -11,9 +11,9 @@
 //! | `SELECT * FROM f(…) e` | `SELECT e.e AS value …` |
 //! | `SELECT * FROM t, f(…) e` | `SELECT t.*, e.e AS value …` |
 //!
-//! In a result the last name is marked, because `t` may have a column of that name, too.
-//! Not here: `*` over joins with USING or in brackets, and stars over two such sets, in which the
-//! column is `e`: two columns of a name are refused.
+//! The last name is marked, because `t` may have a column of that name, too: in results, and in
+//! subqueries, whose columns `relations/names.rs` names. A table made of the columns keeps them.
+//! Not here: `*` over NATURAL joins and joins in brackets, in which the column is `e`.
 
 use std::ops::ControlFlow;
 
@@ -24,12 +24,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{each_branch, last_word};
-use crate::names::MARK;
+use crate::names::of_set;
 
 const VALUE: &str = "value";
 
-/// `is_result` says whether a client sees the query's columns.
-pub(super) fn rewrite(query: &mut Query, is_result: bool) {
+/// `marks` says whether the query's columns may have marked names.
+pub(super) fn rewrite(query: &mut Query, marks: bool) {
     if let SetExpr::Select(select) = query.body.as_mut() {
         let mut keys: Vec<&mut Expr> = vec![];
         if let Some(order_by) = &mut query.order_by
@@ -37,29 +37,31 @@ pub(super) fn rewrite(query: &mut Query, is_result: bool) {
         {
             keys.extend(found.iter_mut().map(|key| &mut key.expr));
         }
-        if let [set] = sets(select).as_slice() {
-            expand_star(select, set, is_result);
+        let sets = sets(select);
+        // Two columns of a table to be made cannot have one name.
+        if sets.len() == 1 || marks && sets.len() > 1 {
+            expand_star(select, &sets, marks);
         }
-        in_select(select, &mut keys);
+        in_select(select, &mut keys, marks);
         return;
     }
     each_branch(&mut query.body, &mut |body| {
         if let SetExpr::Select(select) = body {
-            in_select(select, &mut []);
+            in_select(select, &mut [], false);
         }
     });
 }
 
 /// Writes `value` as the column after which it is named, in a query and its keys of ORDER BY.
-fn in_select(select: &mut Select, keys: &mut [&mut Expr]) {
+fn in_select(select: &mut Select, keys: &mut [&mut Expr], marks: bool) {
     let sets = sets(select);
     if sets.is_empty() {
         return;
     }
     let is_named = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias.value == VALUE);
     let is_output = select.projection.iter().any(is_named);
-    if let [set] = sets.as_slice() {
-        expand_wildcards(select, set);
+    if sets.len() == 1 || marks {
+        expand_wildcards(select, &sets, marks);
     }
     let only = match sets.as_slice() {
         [set] => Some(set.alias.clone()),
@@ -154,8 +156,8 @@ fn set(factor: &TableFactor) -> Option<Set> {
     })
 }
 
-/// Replaces `*` over several relations, of which one is the set, with the columns of each.
-fn expand_star(select: &mut Select, set: &Set, is_result: bool) {
+/// Replaces `*` over several relations, some of which are sets, with the columns of each.
+fn expand_star(select: &mut Select, sets: &[Set], marks: bool) {
     let is_star =
         |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if is_plain(options));
     let Some(at) = select.projection.iter().position(is_star) else {
@@ -166,23 +168,28 @@ fn expand_star(select: &mut Select, set: &Set, is_result: bool) {
     if factors(select).count() == 1 || !operators.all(keeps_columns) {
         return;
     }
-    let items = factors(select).map(|factor| {
+    let items = factors(select).enumerate().map(|(place, factor)| {
         let table = name(factor)?;
-        if table.value != set.alias.value {
+        let Some(set) = sets.iter().find(|set| set.alias.value == table.value) else {
             let table = SelectItemQualifiedWildcardKind::ObjectName(vec![table].into());
             let options = WildcardAdditionalOptions::default();
             return Some(vec![SelectItem::QualifiedWildcard(table, options)]);
-        }
+        };
         let mut items = set.items();
-        if let (true, Some(SelectItem::ExprWithAlias { alias, .. })) =
-            (is_result, items.first_mut())
-        {
-            alias.value = format!("{VALUE}{MARK}{at}");
+        if marks {
+            mark(&mut items, at, place);
         }
         Some(items)
     });
     if let Some(items) = items.collect::<Option<Vec<_>>>() {
         select.projection.splice(at..=at, items.concat());
+    }
+}
+
+/// Marks the column of a set, for the set at a place in FROM and the item of SELECT at another.
+fn mark(items: &mut [SelectItem], at: usize, place: usize) {
+    if let Some(SelectItem::ExprWithAlias { alias, .. }) = items.first_mut() {
+        alias.value = of_set(VALUE, at, place);
     }
 }
 
@@ -193,7 +200,10 @@ fn keeps_columns(join: &JoinOperator) -> bool {
         JoinOperator::Join(constraint)
         | JoinOperator::Inner(constraint)
         | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint) => matches!(constraint, JoinConstraint::On(_)),
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => matches!(constraint, JoinConstraint::On(_)),
         _ => false,
     }
 }
@@ -217,26 +227,33 @@ fn name(factor: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// Replaces `e.*`, and `*` where the set is the only relation, with the set's columns.
-fn expand_wildcards(select: &mut Select, set: &Set) {
+/// Replaces `e.*`, and `*` where the set is the only relation, with the set's columns. Those beside
+/// other relations are marked.
+fn expand_wildcards(select: &mut Select, sets: &[Set], marks: bool) {
     let is_alone = factors(select).count() == 1;
-    let mut items = Vec::with_capacity(select.projection.len());
-    for item in select.projection.drain(..) {
-        let is_this = match &item {
-            SelectItem::Wildcard(options) => is_alone && is_plain(options),
+    let mut all = Vec::with_capacity(select.projection.len());
+    for (at, item) in select.projection.drain(..).enumerate() {
+        let found = match &item {
+            SelectItem::Wildcard(options) if is_alone && is_plain(options) => sets.first(),
             SelectItem::QualifiedWildcard(
                 SelectItemQualifiedWildcardKind::ObjectName(table),
                 options,
-            ) => is_plain(options) && *table == ObjectName::from(vec![set.alias.clone()]),
-            _ => false,
+            ) if is_plain(options) => sets
+                .iter()
+                .find(|set| *table == ObjectName::from(vec![set.alias.clone()])),
+            _ => None,
         };
-        if is_this {
-            items.extend(set.items());
-        } else {
-            items.push(item);
+        let Some(set) = found else {
+            all.push(item);
+            continue;
+        };
+        let mut items = set.items();
+        if marks && !is_alone {
+            mark(&mut items, at, 0);
         }
+        all.append(&mut items);
     }
-    select.projection = items;
+    select.projection = all;
 }
 
 fn is_plain(options: &WildcardAdditionalOptions) -> bool {
@@ -289,5 +306,45 @@ impl VisitorMut for Values {
             *expr = column;
         }
         ControlFlow::Continue(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::sqlparser::ast::Statement;
+    use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+
+    use super::rewrite;
+    use crate::names::MARK;
+
+    fn rewritten(sql: &str, marks: bool) -> String {
+        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+        let Some(Statement::Query(query)) = statements.first_mut() else {
+            panic!("{sql}");
+        };
+        rewrite(query, marks);
+        query.to_string().replace(MARK, "#")
+    }
+
+    #[test]
+    fn columns_of_sets_are_values() {
+        let two = "FROM json_array_elements(a) AS e, json_array_elements(b) AS f";
+        let one = "FROM t, json_array_elements(t.a) AS e";
+        for (select, from, expected) in [
+            ("*", two, "e.e AS \"value#0#0\", f.f AS \"value#0#1\""),
+            ("e.*, f.*", two, "e.e AS \"value#0#0\", f.f AS \"value#1#0\""),
+            ("*", one, "t.*, e.e AS \"value#0#1\""),
+            ("value", one, "e.e AS \"value\""),
+        ] {
+            let sql = format!("SELECT {select} {from}");
+            assert_eq!(rewritten(&sql, true), format!("SELECT {expected} {from}"));
+        }
+        // A table that is made of the columns keeps their names.
+        let sql = format!("SELECT * {one}");
+        let expected = format!("SELECT t.*, e.e AS \"value\" {one}");
+        assert_eq!(rewritten(&sql, false), expected);
+        let sql = format!("SELECT * {two}");
+        assert_eq!(rewritten(&sql, false), sql);
     }
 }

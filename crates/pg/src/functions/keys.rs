@@ -1,4 +1,4 @@
-//! By which keys are the values in arrays and rows compared?
+//! By which keys are values compared that Arrow compares differently from PostgreSQL?
 //!
 //! | value | key |
 //! |---|---|
@@ -8,16 +8,20 @@
 //! | float | the float, with one zero and one NaN |
 //! | array of several dimensions | its elements, then the lengths of its dimensions |
 //!
-//! The keys stand in the same arrays and rows, which `list_key.rs` writes as bytes. Arrays of
-//! floats have keys of their own (`float_keys.rs`).
+//! The keys of the values in arrays and rows stand in the same arrays and rows, which [`key_bytes`]
+//! writes as bytes. The bytes sort in PostgreSQL's order, in which a NULL element or field is
+//! greater than others; Arrow's sort places NULL elements like NULL arrays. Arrays of floats have
+//! keys of their own (`comparisons/float_keys.rs`).
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Int32Array, ListArray, StringArray, StructArray,
+    Array, ArrayRef, AsArray, BinaryArray, Int32Array, ListArray, StringArray, StructArray,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType, Field, Fields, IntervalUnit};
+use datafusion::arrow::row::{RowConverter, SortField};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 
@@ -28,7 +32,7 @@ use crate::functions::time::operators::interval_keys;
 use crate::numbers::float_keys;
 
 /// Whether Arrow compares arrays or rows of this type differently from PostgreSQL.
-pub(super) fn needs_keys(held: &DataType) -> bool {
+pub(crate) fn needs_keys(held: &DataType) -> bool {
     match held {
         DataType::List(element) => has_key(element),
         DataType::Struct(fields) => fields
@@ -61,7 +65,7 @@ fn is_float(held: &DataType) -> bool {
 }
 
 /// Whether arrays or rows of two types have keys of one form. Others are compared without keys.
-pub(super) fn are_alike(one: &DataType, other: &DataType) -> bool {
+pub(crate) fn are_alike(one: &DataType, other: &DataType) -> bool {
     let are_fields_alike = |one: &Field, other: &Field| {
         named(one) == named(other) && are_alike(one.data_type(), other.data_type())
     };
@@ -75,8 +79,22 @@ pub(super) fn are_alike(one: &DataType, other: &DataType) -> bool {
     }
 }
 
+/// The bytes for the values of a field.
+pub(crate) fn key_bytes(values: &ArrayRef, field: &Field) -> Result<BinaryArray> {
+    if values.data_type().is_null() {
+        return Ok(BinaryArray::new_null(values.len()));
+    }
+    let keys = keys(values, field)?;
+    let nulls_last = SortOptions::new(false, false);
+    let sorted = SortField::new_with_options(keys.data_type().clone(), nulls_last);
+    let rows = RowConverter::new(vec![sorted])?.convert_columns(&[keys])?;
+    let (offsets, bytes, _) = rows.try_into_binary()?.into_parts();
+    let nulls = values.nulls().cloned();
+    Ok(BinaryArray::try_new(offsets, bytes, nulls)?)
+}
+
 /// The keys of the values of a field.
-pub(super) fn keys(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
+fn keys(values: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     Ok(match (values.data_type(), field.data_type()) {
         (DataType::List(_), DataType::List(element)) => of_lists(values.as_list(), element)?,
         (DataType::Struct(_), DataType::Struct(fields)) => of_rows(values.as_struct(), fields)?,
