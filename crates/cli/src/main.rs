@@ -11,6 +11,7 @@ mod commands;
 mod concurrent;
 mod descriptors;
 mod failure;
+mod log_lines;
 mod output;
 mod progress;
 

@@ -311,8 +311,8 @@ mod tests {
         let mut load = ClusterLoad::default();
         let on_device = |device_permille: u32, tasks: u32| {
             [NodeReport {
-                device_permille,
                 tasks,
+                device_permille,
                 ..IDLE
             }; 8]
         };

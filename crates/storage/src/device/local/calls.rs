@@ -114,7 +114,7 @@ impl Calls {
     }
 
     /// What the kernel answers from its memory about files of this mount.
-    pub(super) fn from_memory(&self) -> &FromMemory {
+    pub(super) fn at_once(&self) -> &FromMemory {
         &self.from_memory
     }
 

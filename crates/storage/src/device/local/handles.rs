@@ -130,7 +130,7 @@ impl Handles {
         direct: bool,
     ) -> Result<(Handle, Metadata), Unanswered> {
         let (path, calls) = (path_of(&file.location), Arc::clone(&self.calls));
-        if let Some((file, metadata)) = calls.from_memory().open_for(&path, direct) {
+        if let Some((file, metadata)) = calls.at_once().open_for(&path, direct) {
             // Only files of this machine are opened so.
             return Ok((handle(file, direct, true, calls), metadata));
         }
@@ -250,7 +250,7 @@ fn open(path: &std::path::Path, direct: bool, calls: Arc<Calls>) -> io::Result<(
             return Err(io::Error::other("not a regular file"));
         }
         let local = is_local(&file);
-        calls.from_memory().learned(metadata.dev(), local);
+        calls.at_once().learned(metadata.dev(), local);
         Ok((handle(file, direct, local, calls), metadata))
     };
     if direct {
