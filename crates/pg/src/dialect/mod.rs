@@ -200,6 +200,16 @@ mod tests {
                  pg_cast('-1e2', 'numeric:3,0') AS d FROM t GROUP BY 2 ORDER BY 1 LIMIT 3",
             ),
             (
+                "DELETE FROM t AS a USING u AS b WHERE EXISTS (SELECT x FROM t WHERE t.b = b.b)",
+                "DELETE FROM t AS a USING u AS \"b#\" \
+                 WHERE EXISTS (SELECT x FROM t WHERE t.b = \"b#\".b)",
+            ),
+            (
+                "UPDATE t AS a SET b = a.b FROM u WHERE EXISTS (SELECT x FROM t WHERE u.a = a.a)",
+                "UPDATE t AS \"a#\" SET b = \"a#\".b FROM u \
+                 WHERE EXISTS (SELECT x FROM t WHERE u.a = \"a#\".a)",
+            ),
+            (
                 "SELECT s.a FROM t AS s, pg_sequence WHERE (SELECT 1 FROM u LIMIT 1) = 1",
                 "SELECT s.a FROM t AS s, pg_catalog.pg_sequence WHERE false",
             ),
