@@ -7,7 +7,7 @@ use super::types::{said_type, said_types};
 
 /// Translates a one-line planning error.
 pub(super) fn said(text: &str) -> Option<PgError> {
-    let parts = [fixed, of_names, of_types, of_numbers];
+    let parts = [fixed, of_names, of_types, of_assignments, of_numbers];
     parts.iter().find_map(|part| part(text))
 }
 
@@ -208,6 +208,15 @@ fn of_types(text: &str) -> Option<PgError> {
     let right = list.strip_suffix(']')?;
     let other = right.split(", ").find(|right| *right != left)?;
     Some(no_operator("=", left, other))
+}
+
+/// Values that a column of INSERT or UPDATE cannot hold. The text does not name the column.
+fn of_assignments(text: &str) -> Option<PgError> {
+    let rest = text.strip_prefix("Cannot automatically convert ")?;
+    let (given, wanted) = rest.split_once(" to ")?;
+    let (given, wanted) = (said_type(given), said_type(wanted));
+    let message = format!("column is of type {wanted} but expression is of type {given}");
+    Some(PgError::new("42804", message))
 }
 
 const OPERATORS: [&str; 8] = [
