@@ -44,7 +44,9 @@ pub use crate::names::on_the_wire;
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use expressions::{AS_ARRAY, elements};
-pub(crate) use expressions::{FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, WHOLE, nested, row_column};
+pub(crate) use expressions::{
+    FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested, row_column,
+};
 pub(crate) use lexical::Excluded;
 pub use lexical::{Grammar, is_every_column};
 use names::mark_mentions;
