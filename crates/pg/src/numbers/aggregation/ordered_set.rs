@@ -2,14 +2,21 @@
 //!
 //! They collect their values and sort them at the end. A state is one list, and a merge accepts
 //! any number of states, so fragments of any shape can be merged.
+//!
+//! Intervals are sorted and counted by their length: Arrow compares their parts.
 
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array,
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, RecordBatch, RecordBatchOptions,
+    UInt64Array,
 };
-use datafusion::arrow::compute::{SortOptions, concat, filter, is_not_null, sort, take};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
+use datafusion::arrow::compute::{
+    SortOptions, concat, filter, is_not_null, sort, sort_to_indices, take,
+};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Float64Type, IntervalMonthDayNanoType, IntervalUnit, Schema,
+};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::Result;
@@ -24,6 +31,9 @@ use super::float_key;
 use crate::casts::{Target, arrow_cast};
 use crate::error::PgError;
 use crate::functions::first_value;
+use crate::time::span::Span;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,6 +95,7 @@ impl AggregateUDFImpl for OrderedSet {
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
         let value = match (self.kind, given) {
             (Kind::Mode, [value]) | (Kind::Discrete, [value, _]) => value.clone(),
+            (Kind::Continuous, [value, _]) if *value == INTERVAL => INTERVAL,
             (Kind::Continuous, [value, _]) if value.is_numeric() || value.is_null() => {
                 DataType::Float64
             }
@@ -257,6 +268,15 @@ impl Values {
         }
         let place = percent * (count - 1.0);
         let (low, high) = (index(place.floor()), index(place.ceil()));
+        if let Some(values) = sorted.as_primitive_opt::<IntervalMonthDayNanoType>() {
+            let ends = [low, high].map(|at| Span::of_arrow(values.value(at)));
+            let span = if low == high {
+                ends[0]
+            } else {
+                between(ends, place - place.floor())?
+            };
+            return Ok(ScalarValue::IntervalMonthDayNano(Some(span.to_arrow()?)));
+        }
         let values = sorted.as_primitive::<Float64Type>();
         let (first, second) = (values.value(low), values.value(high));
         let value = if low == high {
@@ -266,6 +286,29 @@ impl Values {
         };
         Ok(ScalarValue::from(value))
     }
+}
+
+/// The interval at a part of the way between two.
+fn between([first, second]: [Span; 2], part: f64) -> Result<Span, PgError> {
+    second.add(first.negated()?)?.times(part)?.add(first)
+}
+
+fn sorted(values: &ArrayRef, options: SortOptions) -> Result<ArrayRef> {
+    let Some(lengths) = lengths(values) else {
+        return Ok(sort(values, Some(options))?);
+    };
+    let order = sort_to_indices(&lengths, Some(options), None)?;
+    Ok(take(values, &order, None)?)
+}
+
+/// The lengths of intervals, by which they are compared; `None` for other values.
+fn lengths(values: &ArrayRef) -> Option<ArrayRef> {
+    let intervals = values.as_primitive_opt::<IntervalMonthDayNanoType>()?;
+    let lengths = intervals
+        .iter()
+        .map(|value| value.map(|value| Span::of_arrow(value).length()));
+    let lengths: Decimal128Array = lengths.collect();
+    Some(Arc::new(lengths))
 }
 
 /// Copies values that are a small part of a batch, as those of a group are, because a slice would
@@ -284,7 +327,10 @@ fn mode(sorted: &ArrayRef) -> Result<Option<usize>> {
     if sorted.is_empty() {
         return Ok(None);
     }
-    let keys = float_key::keys(sorted)?;
+    let keys = match lengths(sorted) {
+        Some(lengths) => lengths,
+        None => float_key::keys(sorted)?,
+    };
     let before = keys.slice(0, sorted.len() - 1);
     let after = keys.slice(1, sorted.len() - 1);
     let differs: BooleanArray =
@@ -329,7 +375,7 @@ impl Accumulator for Values {
             descending: self.descending,
             nulls_first: false,
         };
-        let sorted = sort(&self.all()?, Some(options))?;
+        let sorted = sorted(&self.all()?, options)?;
         if self.kind == Kind::Mode {
             return match mode(&sorted)? {
                 Some(at) => {
