@@ -12,7 +12,9 @@ use crate::analysis::{
     EliminateCrossJoins, EliminateJoins, GroupingKeys, MixedTypes, NeedlessOrders, OrderedInputs,
     Predicates, PushDown, SetsInOrder, SingleDistinct, UnionNames, WindowFrames,
 };
-use crate::comparisons::{FloatExtremes, FloatKeys, KeepLossyCasts, MarkedElements, SortKeys};
+use crate::comparisons::{
+    FloatExtremes, FloatKeys, KeepLossyCasts, MarkedElements, SortKeys, TypedOperands,
+};
 use crate::constants::ConstantErrors;
 use crate::guards::{FilteredCalls, Guards};
 use crate::operators::Planner;
@@ -104,6 +106,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let optimizer = builder.optimizer_rules().get_or_insert_default();
     optimizer.push(Arc::new(FloatKeys));
     optimizer.push(Arc::new(Guards));
+    optimizer.push(Arc::new(TypedOperands));
     physical::install(&mut builder);
     builder.with_type_planner(Arc::new(Types))
 }

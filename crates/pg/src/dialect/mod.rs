@@ -44,7 +44,9 @@ pub use crate::names::on_the_wire;
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
 pub use expressions::{AS_ARRAY, elements};
-pub(crate) use expressions::{FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, WHOLE, nested, row_column};
+pub(crate) use expressions::{
+    FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested, row_column,
+};
 pub(crate) use lexical::Excluded;
 pub use lexical::{Grammar, is_every_column};
 use names::mark_mentions;
@@ -220,6 +222,16 @@ mod tests {
                 "SELECT CAST(-2 AS INT4(0)) ^ CAST(2 AS INT4(0)) AS a, \
                  pg_cast(x, 'numeric(5,2)') AS b, pg_cast('2024-01-01', 'date') AS c, \
                  pg_cast('-1e2', 'numeric:3,0') AS d FROM t GROUP BY 2 ORDER BY 1 LIMIT 3",
+            ),
+            (
+                "DELETE FROM t AS a USING u AS b WHERE EXISTS (SELECT x FROM t WHERE t.b = b.b)",
+                "DELETE FROM t AS a USING u AS \"b#\" \
+                 WHERE EXISTS (SELECT x FROM t WHERE t.b = \"b#\".b)",
+            ),
+            (
+                "UPDATE t AS a SET b = a.b FROM u WHERE EXISTS (SELECT x FROM t WHERE u.a = a.a)",
+                "UPDATE t AS \"a#\" SET b = \"a#\".b FROM u \
+                 WHERE EXISTS (SELECT x FROM t WHERE u.a = \"a#\".a)",
             ),
             (
                 "SELECT s.a FROM t AS s, pg_sequence WHERE (SELECT 1 FROM u LIMIT 1) = 1",

@@ -7,7 +7,14 @@ use super::types::{said_type, said_types};
 
 /// Translates a one-line planning error.
 pub(super) fn said(text: &str) -> Option<PgError> {
-    let parts = [fixed, of_names, of_types, of_numbers];
+    let parts = [
+        fixed,
+        of_names,
+        of_types,
+        of_assignments,
+        of_frames,
+        of_numbers,
+    ];
     parts.iter().find_map(|part| part(text))
 }
 
@@ -18,7 +25,7 @@ fn fixed(text: &str) -> Option<PgError> {
 }
 
 /// A part of DataFusion's text, PostgreSQL's SQLSTATE, and its message.
-const SENTENCES: [(&str, &str, &str); 11] = [
+const SENTENCES: [(&str, &str, &str); 15] = [
     (
         "Inconsistent data length across values list",
         "42601",
@@ -63,6 +70,26 @@ const SENTENCES: [(&str, &str, &str); 11] = [
         "WITHIN GROUP is only supported for ordered-set aggregate functions",
         "42809",
         "WITHIN GROUP is only supported for ordered-set aggregate functions",
+    ),
+    (
+        "RANGE requires exactly one ORDER BY column",
+        "42P20",
+        "RANGE with offset PRECEDING/FOLLOWING requires exactly one ORDER BY column",
+    ),
+    (
+        "GROUPS requires an ORDER BY clause",
+        "42P20",
+        "GROUPS mode requires an ORDER BY clause",
+    ),
+    (
+        "start bound cannot be UNBOUNDED FOLLOWING",
+        "42P20",
+        "frame start cannot be UNBOUNDED FOLLOWING",
+    ),
+    (
+        "end bound cannot be UNBOUNDED PRECEDING",
+        "42P20",
+        "frame end cannot be UNBOUNDED PRECEDING",
     ),
     // Constants that are negative once they are folded.
     ("LIMIT must be >= 0", "2201W", "LIMIT must not be negative"),
@@ -208,6 +235,29 @@ fn of_types(text: &str) -> Option<PgError> {
     let right = list.strip_suffix(']')?;
     let other = right.split(", ").find(|right| *right != left)?;
     Some(no_operator("=", left, other))
+}
+
+/// Values that a column of INSERT or UPDATE cannot hold. The text does not name the column.
+fn of_assignments(text: &str) -> Option<PgError> {
+    let rest = text.strip_prefix("Cannot automatically convert ")?;
+    let (given, wanted) = rest.split_once(" to ")?;
+    let (given, wanted) = (said_type(given), said_type(wanted));
+    let message = format!("column is of type {wanted} but expression is of type {given}");
+    Some(PgError::new("42804", message))
+}
+
+/// Frames whose bounds are in the wrong order, whatever their offsets.
+fn of_frames(text: &str) -> Option<PgError> {
+    let bounds = text.strip_prefix("Invalid window frame: start bound (")?;
+    let (start, end) = bounds.split_once(") cannot be larger than end bound (")?;
+    let is_following = start.ends_with("FOLLOWING") && !end.contains("FOLLOWING");
+    let from = match start {
+        "CURRENT ROW" => "current row",
+        _ if is_following => "following row",
+        _ => return None,
+    };
+    let message = format!("frame starting from {from} cannot have preceding rows");
+    Some(PgError::new("42P20", message))
 }
 
 const OPERATORS: [&str; 8] = [

@@ -239,6 +239,13 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_a_column_cannot_hold_has_the_wrong_type() {
+        let text = "Cannot automatically convert Date32 to List(Int32)".to_owned();
+        let message = "column is of type integer[] but expression is of type date".to_owned();
+        assert_eq!(said(&DataFusionError::Plan(text)), ("42804", message));
+    }
+
+    #[test]
     fn a_full_disk_is_recognized_by_its_kind() {
         let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
         assert_eq!(said(&DataFusionError::IoError(full)).0, "53100");

@@ -197,6 +197,16 @@ async fn an_assigned_value_may_be_a_query() {
             "UPDATE t SET v = 0 WHERE id IN (SELECT x FROM u) OR s = 'd'",
             &["1|0|a", "2|20|b", "4|0|d", "4|NULL|a", "NULL|30|NULL"],
         ),
+        // The alias is the name of a column, too.
+        (
+            "UPDATE t AS s SET s = 'z' WHERE EXISTS (SELECT 1 FROM t x WHERE x.v = s.v + 10)",
+            &["1|10|z", "2|20|z", "4|40|d", "4|NULL|a", "NULL|30|z"],
+        ),
+        (
+            "DELETE FROM t AS v USING u AS w WHERE w.x = v.id AND EXISTS \
+             (SELECT 1 FROM u WHERE u.w = w.w AND u.w = v.v)",
+            &["2|20|b", "4|40|d", "4|NULL|a", "NULL|30|NULL"],
+        ),
     ] {
         let session = world().await;
         run(&session, update).await.unwrap();

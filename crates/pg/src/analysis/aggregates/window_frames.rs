@@ -8,7 +8,9 @@
 //! | an offset over `real` | sums of `real` | over double precision, as PostgreSQL adds them |
 //! | an offset of hours over dates | rounded to days | over timestamps |
 //! | an offset of `'30'` over dates and timestamps | 30 months | 30 seconds |
+//! | an offset of `30` over dates and times | 30 months | refused |
 //! | an offset over times and intervals | refused | over microseconds |
+//! | an offset over texts and others | added to the text | refused |
 //! | an offset from an infinite date or timestamp | all rows to the end | refused |
 //!
 //! The rule runs before DataFusion's coercion, which gives offsets the type of the key.
@@ -33,9 +35,12 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::PgError;
 use crate::casts::{Target, decimal};
+use crate::dialect::TEXT_OFFSET;
 use crate::functions::time::operators;
 use crate::numbers::arithmetic::digits;
 use crate::numbers::numeric::Numeric;
+use crate::output::pg_type;
+use crate::parameters::sql_name;
 use crate::time::calendar::{DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MINUS_INFINITY};
 use crate::time::read_interval::interval;
 
@@ -105,6 +110,8 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         frame.units = WindowFrameUnits::Groups;
         return Ok(true);
     }
+    let numbers = [&mut frame.start_bound, &mut frame.end_bound].map(number);
+    check_key(expr, &held, numbers.into_iter().flatten().next(), schema)?;
     if matches!(
         held,
         DataType::Date32 | DataType::Timestamp(TimeUnit::Microsecond, _)
@@ -135,10 +142,63 @@ fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
         DataType::Int8 | DataType::UInt8 | DataType::Int16 | DataType::UInt16 => DataType::Int32,
         DataType::Int32 | DataType::UInt32 => DataType::Decimal128(20, 0),
         DataType::Int64 | DataType::UInt64 => DataType::Decimal128(38, 0),
-        _ => return Ok(false),
+        _ => return Ok(true),
     };
     *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), wide));
     Ok(true)
+}
+
+/// Removes the mark from an offset that is a text, and returns the type of one that is a number.
+fn number(bound: &mut WindowFrameBound) -> Option<&'static str> {
+    let text = offset(bound)?.to_owned();
+    if let Some(plain) = text.strip_suffix(TEXT_OFFSET) {
+        give(bound, plain.to_owned());
+        return None;
+    }
+    Numeric::parse(&text)?;
+    Some(match text.parse::<i32>() {
+        Ok(_) => "integer",
+        Err(_) if text.contains(['.', 'e', 'E']) => "numeric",
+        Err(_) => "bigint",
+    })
+}
+
+/// # Errors
+/// 0A000, if PostgreSQL adds no offset to a key of this type, or no number.
+fn check_key(key: &Expr, held: &DataType, number: Option<&str>, schema: &DFSchema) -> Result<()> {
+    let is_time = matches!(
+        held,
+        DataType::Date32
+            | DataType::Timestamp(..)
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Interval(_)
+    );
+    if let Some(number) = number.filter(|_| is_time) {
+        return Err(no_frame(held, number));
+    }
+    let is_other = match held {
+        DataType::Dictionary(_, value) => value.is_string(),
+        DataType::Boolean
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_)
+        | DataType::List(_)
+        | DataType::Struct(_) => true,
+        held => held.is_string(),
+    };
+    if !is_other {
+        return Ok(());
+    }
+    let named = match held {
+        DataType::List(_) => "anyarray".to_owned(),
+        _ => sql_name(&pg_type(&key.to_field(schema)?.1)),
+    };
+    let message = format!(
+        "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {named}"
+    );
+    Err(PgError::unsupported(message).into())
 }
 
 /// Prepares a frame over dates or timestamps.
@@ -208,14 +268,11 @@ fn microseconds(key: Expr, held: &DataType) -> Expr {
 /// Rewrites an offset over times or intervals as microseconds.
 ///
 /// # Errors
-/// 22013, if it is negative; 0A000, if it is a number.
+/// 22013, if it is negative.
 fn in_microseconds(bound: &mut WindowFrameBound, held: &DataType) -> Result<()> {
     let Some(text) = offset(bound) else {
         return Ok(());
     };
-    if Numeric::parse(text).is_some() {
-        return Err(no_frame(held, "integer"));
-    }
     let span = interval(text, None, None)?;
     let micros = match held {
         DataType::Interval(_) => span.length(),

@@ -35,6 +35,7 @@ pub(super) use named_arguments::NamedArguments;
 pub(super) use rows::{Rows, fields};
 pub(super) use sets::{Sets, array_of_set};
 pub(super) use texts::Texts;
+pub(crate) use times::TEXT_OFFSET;
 pub(super) use times::Times;
 pub(super) use variadic::Variadic;
 pub(crate) use whole_rows::{FIELD, ROWS_OF, WHOLE, row_column};

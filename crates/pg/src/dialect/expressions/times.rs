@@ -6,7 +6,7 @@
 //! | `x AT TIME ZONE z` | `timezone(z, x)` |
 //! | `EXTRACT('year' FROM x)` | `EXTRACT(year FROM x)` |
 //! | `(a, b) OVERLAPS (c, d)` | `overlaps(a, b, c, d)` |
-//! | `RANGE '1 day' PRECEDING` | `RANGE INTERVAL '1 day' PRECEDING` |
+//! | `RANGE '1 day' PRECEDING` | `RANGE INTERVAL '1 day ' PRECEDING` |
 //! | `make_interval(days => 10)` | `make_interval(0, 0, 0, 10, 0, 0, 0)` |
 
 use std::ops::ControlFlow;
@@ -19,6 +19,10 @@ use datafusion::sql::sqlparser::ast::{
 
 use crate::casts::CAST;
 use crate::dialect::ast::{arguments, call, last_word, literal_text, text};
+
+/// The end of an offset of RANGE that is a text. DataFusion keeps numbers as texts, too, and `30`
+/// is no offset for a date, but `'30'` is 30 seconds.
+pub(crate) const TEXT_OFFSET: char = ' ';
 
 pub(in crate::dialect) struct Times;
 
@@ -99,7 +103,7 @@ fn with_intervals(window: &mut WindowSpec) {
         };
         if let Some(value) = interval_text(offset) {
             **offset = Expr::Interval(Interval {
-                value: Box::new(text(&value)),
+                value: Box::new(text(&format!("{value}{TEXT_OFFSET}"))),
                 leading_field: None,
                 leading_precision: None,
                 last_field: None,

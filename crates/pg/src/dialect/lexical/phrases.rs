@@ -14,6 +14,7 @@
 //! | `f(a, VARIADIC b)` | `f(a, pg_variadic(b))` (`expressions/variadic.rs`) |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
 //! | `RANGE '1 day'::interval PRECEDING` | `RANGE '1 day' PRECEDING` |
+//! | `interval(2) '1.239 s'` | `'1.239 s'::interval(2)`: sqlparser drops the digits |
 //! | `'a'` and, on the next line, `'b'` | `'ab'`; on the same line, an error |
 
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -56,6 +57,7 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
             Some("values") => values(tokens, at),
             Some("for") => key_lock(tokens, &next),
             Some("variadic") => variadic(tokens, at, before),
+            Some("interval") => digits_behind(tokens, &next),
             _ => None,
         };
         if let Some((end, with)) = replaced {
@@ -72,9 +74,9 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
 pub(in crate::dialect) const VARIADIC: &str = "pg_variadic";
 
 /// The words that begin phrases.
-const PHRASES: [&str; 11] = [
+const PHRASES: [&str; 12] = [
     "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values", "for",
-    "variadic",
+    "variadic", "interval",
 ];
 
 /// The position after a phrase, and the tokens that replace it.
@@ -406,6 +408,23 @@ fn join_strings(tokens: &mut Vec<TokenWithSpan>) -> Result<(), ParserError> {
         tokens.drain(at + 1..=next);
     }
     Ok(())
+}
+
+/// An interval whose digits stand before its text.
+fn digits_behind(tokens: &[TokenWithSpan], next: &[usize]) -> Replacement {
+    let [open, digits, close, text, ..] = next[..] else {
+        return None;
+    };
+    let is_phrase = tokens[open].token == Token::LParen
+        && matches!(tokens[digits].token, Token::Number(..))
+        && tokens[close].token == Token::RParen
+        && matches!(tokens[text].token, Token::SingleQuotedString(_));
+    is_phrase.then(|| {
+        let mut with = vec![tokens[text].token.clone(), Token::DoubleColon];
+        with.extend(words("INTERVAL"));
+        with.extend([open, digits, close].map(|at| tokens[at].token.clone()));
+        (text + 1, with)
+    })
 }
 
 /// Removes the cast from a frame's offset: sqlparser reads a string there as an interval.

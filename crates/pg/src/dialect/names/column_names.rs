@@ -10,8 +10,9 @@
 use std::collections::HashSet;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, VisitMut,
+    AccessExpr, BinaryOperator, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
+    TrimWhereField, VisitMut,
     VisitorMut, visit_expressions,
 };
 use std::ops::ControlFlow;
@@ -367,7 +368,16 @@ fn figured(expr: &Expr) -> Option<Figured> {
         Expr::Extract { .. } => named("extract"),
         Expr::Substring { shorthand, .. } => named(if *shorthand { "substr" } else { "substring" }),
         Expr::Position { .. } => named("position"),
-        Expr::Trim { .. } => named("btrim"),
+        Expr::Trim { trim_where, .. } => named(match trim_where {
+            Some(TrimWhereField::Leading) => "ltrim",
+            Some(TrimWhereField::Trailing) => "rtrim",
+            _ => "btrim",
+        }),
+        Expr::IsNormalized { negated: false, .. } => named("is_normalized"),
+        Expr::BinaryOp {
+            op: BinaryOperator::Overlaps,
+            ..
+        } => named("overlaps"),
         Expr::Overlay { .. } => named("overlay"),
         Expr::Ceil { .. } => named("ceil"),
         Expr::Floor { .. } => named("floor"),

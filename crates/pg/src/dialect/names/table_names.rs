@@ -2,15 +2,18 @@
 //!
 //! For PostgreSQL the first word of `dept.id` is a table of the nearest query that has one of this
 //! name. DataFusion first looks for a column `dept` with a field `id`. So a table that a subquery
-//! names is renamed to a name that no column has.
+//! names is renamed to a name that no column has, also one with an alias in UPDATE and DELETE.
+//!
+//! Not here: tables without an alias in UPDATE and DELETE, because DataFusion plans EXPLAIN DELETE
+//! without the alias that they would get.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart,
-    Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias,
-    TableFactor, VisitMut, VisitorMut,
+    Expr, FromTable, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
+    TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind, VisitMut, VisitorMut,
 };
 
 use super::column_names::folded;
@@ -65,24 +68,51 @@ impl Scopes {
     fn is_renamed(&self, query: usize, table: &Ident) -> bool {
         self.renamed.contains(&(query, folded(table)))
     }
+
+    /// Adds a table's name to those of its query, and renames the table if it was to be renamed.
+    fn note(&self, query: usize, factor: &mut TableFactor, tables: &mut HashSet<String>) {
+        let Some(name) = name(factor) else {
+            return;
+        };
+        if self.is_renamed(query, &name) {
+            rename(factor, &name);
+        }
+        tables.insert(folded(&name));
+    }
 }
 
 impl VisitorMut for Scopes {
     type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<()> {
+        if let Some(items) = of_change(statement) {
+            let number = self.queries;
+            self.queries += 1;
+            let mut tables = HashSet::new();
+            for factor in items.into_iter().flat_map(factors) {
+                if has_alias(factor) {
+                    self.note(number, factor, &mut tables);
+                }
+            }
+            self.open.push((number, tables));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<()> {
+        if of_change(statement).is_some() {
+            self.open.pop();
+        }
+        ControlFlow::Continue(())
+    }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let number = self.queries;
         self.queries += 1;
         let mut tables = HashSet::new();
         of_selects(&mut query.body, &mut |select| {
-            for factor in factors(select) {
-                let Some(name) = name(factor) else {
-                    continue;
-                };
-                if self.is_renamed(number, &name) {
-                    rename(factor, &name);
-                }
-                tables.insert(folded(&name));
+            for factor in select.from.iter_mut().flat_map(factors) {
+                self.note(number, factor, &mut tables);
             }
             for item in &mut select.projection {
                 if let SelectItem::QualifiedWildcard(
@@ -148,11 +178,39 @@ fn of_selects(body: &mut SetExpr, each: &mut impl FnMut(&mut Select)) {
     }
 }
 
-fn factors(select: &mut Select) -> impl Iterator<Item = &mut TableFactor> {
-    select.from.iter_mut().flat_map(|item| {
-        let joined = item.joins.iter_mut().map(|join| &mut join.relation);
-        std::iter::once(&mut item.relation).chain(joined)
-    })
+/// The relations of an UPDATE or a DELETE; `None` for another statement.
+fn of_change(statement: &mut Statement) -> Option<Vec<&mut TableWithJoins>> {
+    match statement {
+        Statement::Update(update) => {
+            let mut items = vec![&mut update.table];
+            if let Some(
+                UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more),
+            ) = &mut update.from
+            {
+                items.extend(more);
+            }
+            Some(items)
+        }
+        Statement::Delete(delete) => {
+            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) =
+                &mut delete.from;
+            let using = delete.using.iter_mut().flatten();
+            Some(from.iter_mut().chain(using).collect())
+        }
+        _ => None,
+    }
+}
+
+fn factors(item: &mut TableWithJoins) -> impl Iterator<Item = &mut TableFactor> {
+    let joined = item.joins.iter_mut().map(|join| &mut join.relation);
+    std::iter::once(&mut item.relation).chain(joined)
+}
+
+fn has_alias(factor: &TableFactor) -> bool {
+    matches!(
+        factor,
+        TableFactor::Table { alias: Some(_), .. } | TableFactor::Derived { alias: Some(_), .. }
+    )
 }
 
 fn name(factor: &TableFactor) -> Option<Ident> {

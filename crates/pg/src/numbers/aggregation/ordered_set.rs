@@ -10,7 +10,9 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array,
 };
 use datafusion::arrow::compute::{SortOptions, concat, filter, is_not_null, sort, take};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
+use datafusion::arrow::datatypes::{
+    DataType, Field, FieldRef, Float64Type, IntervalMonthDayNanoType, IntervalUnit, Schema,
+};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{exec_err, internal_err};
 use datafusion::error::Result;
@@ -24,6 +26,9 @@ use datafusion::scalar::ScalarValue;
 use crate::casts::{Target, arrow_cast};
 use crate::error::PgError;
 use crate::functions::{first_value, has_key, key_bytes};
+use crate::time::span::Span;
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 /// The aggregate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -85,6 +90,7 @@ impl AggregateUDFImpl for OrderedSet {
     fn return_type(&self, given: &[DataType]) -> Result<DataType> {
         let value = match (self.kind, given) {
             (Kind::Mode, [value]) | (Kind::Discrete, [value, _]) => value.clone(),
+            (Kind::Continuous, [value, _]) if *value == INTERVAL => INTERVAL,
             (Kind::Continuous, [value, _]) if value.is_numeric() || value.is_null() => {
                 DataType::Float64
             }
@@ -285,6 +291,15 @@ impl Values {
         }
         let place = percent * (count - 1.0);
         let (low, high) = (index(place.floor()), index(place.ceil()));
+        if let Some(values) = sorted.as_primitive_opt::<IntervalMonthDayNanoType>() {
+            let ends = [low, high].map(|at| Span::of_arrow(values.value(at)));
+            let span = if low == high {
+                ends[0]
+            } else {
+                between(ends, place - place.floor())?
+            };
+            return Ok(ScalarValue::IntervalMonthDayNano(Some(span.to_arrow()?)));
+        }
         let values = sorted.as_primitive::<Float64Type>();
         let (first, second) = (values.value(low), values.value(high));
         let value = if low == high {
@@ -294,6 +309,11 @@ impl Values {
         };
         Ok(ScalarValue::from(value))
     }
+}
+
+/// The interval at a part of the way between two.
+fn between([first, second]: [Span; 2], part: f64) -> Result<Span, PgError> {
+    second.add(first.negated()?)?.times(part)?.add(first)
 }
 
 /// Copies values that are a small part of a batch, as those of a group are, because a slice would
