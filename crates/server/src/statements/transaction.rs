@@ -83,7 +83,7 @@ impl Transaction {
 
     /// Whether ROLLBACK TO can revive the transaction after a failure.
     pub(crate) fn has_savepoint(&self) -> bool {
-        self.states.len() > 1
+        self.0.has_savepoint()
     }
 
     /// SAVEPOINT, after `opened` portals were opened.

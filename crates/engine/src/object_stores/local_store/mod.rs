@@ -437,7 +437,7 @@ mod tests {
             let before = store.head(&location).await.unwrap();
             std::fs::write(&path, "other content").unwrap();
             let (release, hang) = std::sync::mpsc::channel::<()>();
-            let hung = spawn_blocking(move || hang.recv().is_err());
+            let blocked = spawn_blocking(move || hang.recv().is_err());
             let now = at_once(|| store.head(&location)).unwrap();
             assert_eq!((before.size, now.size), (7, 13));
             assert_ne!(before.e_tag, now.e_tag);
@@ -445,7 +445,7 @@ mod tests {
             let read = at_once(|| store.get_ranges(&location, &ranges));
             assert_eq!(read.unwrap(), ["co", "other"]);
             drop(release);
-            assert!(hung.await.unwrap());
+            assert!(blocked.await.unwrap());
             let all = store.get(&location).await.unwrap();
             assert_eq!(all.meta, now);
             assert_eq!(all.bytes().await.unwrap(), "other content");

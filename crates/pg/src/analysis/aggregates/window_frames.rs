@@ -195,9 +195,8 @@ fn check_key(key: &Expr, held: &DataType, number: Option<&str>, schema: &DFSchem
         DataType::List(_) => "anyarray".to_owned(),
         _ => sql_name(&pg_type(&key.to_field(schema)?.1)),
     };
-    let message = format!(
-        "RANGE with offset PRECEDING/FOLLOWING is not supported for column type {named}"
-    );
+    let message =
+        format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {named}");
     Err(PgError::unsupported(message).into())
 }
 

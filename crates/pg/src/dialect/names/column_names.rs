@@ -12,8 +12,7 @@ use std::collections::HashSet;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
-    TrimWhereField, VisitMut,
-    VisitorMut, visit_expressions,
+    TrimWhereField, VisitMut, VisitorMut, visit_expressions,
 };
 use std::ops::ControlFlow;
 

@@ -124,8 +124,9 @@ fn is_alone(item: &TableWithJoins) -> bool {
     std::iter::once(&item.relation)
         .chain(joined)
         .all(|factor| match factor {
-            TableFactor::Table { args: None, .. }
-            | TableFactor::Derived { lateral: false, .. } => true,
+            TableFactor::Table { args: None, .. } | TableFactor::Derived { lateral: false, .. } => {
+                true
+            }
             TableFactor::NestedJoin {
                 table_with_joins, ..
             } => is_alone(table_with_joins),

@@ -238,7 +238,9 @@ impl Values {
 
     fn all(&self) -> Result<ArrayRef> {
         if self.kept.is_empty() {
-            return Ok(datafusion::arrow::array::new_empty_array(self.value.data_type()));
+            return Ok(datafusion::arrow::array::new_empty_array(
+                self.value.data_type(),
+            ));
         }
         let kept: Vec<&dyn Array> = self.kept.iter().map(AsRef::as_ref).collect();
         Ok(concat(&kept)?)

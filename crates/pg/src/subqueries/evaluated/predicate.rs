@@ -213,7 +213,8 @@ fn is_key(value: &Expr) -> bool {
 fn not_in(around: &mut Around, plan: &LogicalPlan, left: &Expr, names: &mut Names) -> Result<()> {
     let mut prepared = prepared_set(around, plan, names)?;
     let right = prepared.outputs.swap_remove(0);
-    let nullable = left.nullable(around.plan.schema())? || right.nullable(prepared.plan.schema())?;
+    let nullable =
+        left.nullable(around.plan.schema())? || right.nullable(prepared.plan.schema())?;
     around.plan = LogicalPlan::Join(Join::try_new(
         Arc::new(around.plan.clone()),
         Arc::new(prepared.plan),

@@ -333,7 +333,11 @@ mod tests {
         let one = "FROM t, json_array_elements(t.a) AS e";
         for (select, from, expected) in [
             ("*", two, "e.e AS \"value#0#0\", f.f AS \"value#0#1\""),
-            ("e.*, f.*", two, "e.e AS \"value#0#0\", f.f AS \"value#1#0\""),
+            (
+                "e.*, f.*",
+                two,
+                "e.e AS \"value#0#0\", f.f AS \"value#1#0\"",
+            ),
             ("*", one, "t.*, e.e AS \"value#0#1\""),
             ("value", one, "e.e AS \"value\""),
         ] {
