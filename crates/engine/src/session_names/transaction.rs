@@ -92,6 +92,12 @@ impl<S> Transaction<S> {
         self.snapshot.clone()
     }
 
+    /// Whether a savepoint could revive it after a failure.
+    #[must_use]
+    pub fn has_savepoint(&self) -> bool {
+        self.states.len() > 1
+    }
+
     /// Checks that it may change its modes. Outside of a transaction it may.
     ///
     /// # Errors
