@@ -30,17 +30,21 @@ pub(crate) fn begin() -> Result<(), Failure> {
         })?,
     };
     // A program that embeds this may have its own.
-    if log::set_boxed_logger(Box::new(Lines::default())).is_ok() {
+    if log::set_logger(&LINES).is_ok() {
         log::set_max_level(level);
     }
     Ok(())
 }
 
-#[derive(Default)]
+static LINES: Lines = Lines(Mutex::new(Second {
+    began: None,
+    written: 0,
+    missing: 0,
+}));
+
 struct Lines(Mutex<Second>);
 
 /// What was written in the present second.
-#[derive(Default)]
 struct Second {
     began: Option<Instant>,
     written: u32,
@@ -109,10 +113,15 @@ mod tests {
 
     #[test]
     fn lines_of_a_second_have_a_bound() {
-        let (mut second, begun) = (Second::default(), Instant::now());
+        let now = Instant::now();
+        let mut second = Second {
+            began: None,
+            written: 0,
+            missing: 0,
+        };
         let all = |second: &mut Second, at| (0..150).filter(|_| second.next(at).0).count();
-        assert_eq!(all(&mut second, begun), 100);
-        let later = begun + Duration::from_secs(1);
+        assert_eq!(all(&mut second, now), 100);
+        let later = now + Duration::from_secs(1);
         assert_eq!(second.next(later), (true, 50), "and the gap is told");
         assert_eq!(second.next(later), (true, 0));
     }
