@@ -2,11 +2,11 @@
 //!
 //! Idea: an operator of a small query gets what there is for small ones. Any other gets what is
 //! kept for its query, and more if that fits below the ceiling beside all that is fixed and what is
-//! for small queries. An operator that spills, and has more than a batch, must also leave room for a query like the recent
-//! ones, and for the other spilling operators of its query. While queries wait, or memory runs out,
-//! it gets no more than an equal share, so that operators that cannot spill are not refused because
-//! others spill late. When memory has to be reclaimed, an operator that spills is refused if its
-//! own bytes are cheaper to get back than those of the holders.
+//! for small queries. An operator that spills, and has more than a batch, must also leave room for
+//! a query like the recent ones, and for the other spilling operators of its query. While queries
+//! wait, or memory runs out, it gets no more than an equal share, so that operators that cannot
+//! spill are not refused because others spill late. When memory has to be reclaimed, an operator
+//! that spills is refused if its own bytes are cheaper to get back than those of the holders.
 //! Not here: which query is admitted (`admit.rs`).
 //! MEM-I3, MEM-I4, MEM-I9.
 
