@@ -26,7 +26,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, O
 
 use crate::PgError;
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
-use crate::functions::scalar::{type_name, untyped_arrays};
+use crate::functions::scalar::{of_any_digits, type_name, untyped_arrays};
 use crate::functions::{fields_null, mark_of, marked_like};
 use crate::numbers::aggregation::Common;
 use crate::operators::padded;
@@ -286,7 +286,9 @@ fn elements_typed(
     for at in elements {
         if let Some(value) = call.args.get_mut(*at).filter(|value| is_unknown(value)) {
             let is_searched = *at == 1 && call.func.name() != "array_append";
-            let like = if is_searched {
+            let like = if inner.data_type().is_decimal() {
+                Arc::new(of_any_digits(&inner))
+            } else if is_searched {
                 Arc::clone(&inner)
             } else {
                 padded::unpadded(&inner)

@@ -12,7 +12,7 @@ mod value;
 
 pub(crate) use column::Row;
 pub(crate) use function::{Body, Form, Function, TextBody};
-pub(crate) use untyped::untyped_arrays;
+pub(crate) use untyped::{of_any_digits, untyped_arrays};
 pub(crate) use value::{Give, Value};
 
 use datafusion::arrow::datatypes::{DataType, Field};

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 
+use crate::numbers::arithmetic::OPEN;
+
 /// The arguments of a function that may be such arrays, each with the one beside it.
 fn places(function: &str) -> &'static [(usize, usize)] {
     match function {
@@ -28,17 +30,25 @@ pub(crate) fn untyped_arrays(
     });
     let found = places.filter_map(|(at, beside)| {
         let beside = &given[*beside];
-        let array = match (function, beside.data_type()) {
+        let element = match (function, beside.data_type()) {
             (_, DataType::Null) => return None,
-            ("array_cat", DataType::List(_)) => Arc::clone(beside),
+            ("array_cat", DataType::List(element)) => of_any_digits(element),
             ("array_cat", _) | (_, DataType::List(_)) => return None,
-            (_, held) => {
-                let element = Field::new_list_field(held.clone(), true);
-                let element = element.with_metadata(beside.metadata().clone());
-                Arc::new(Field::new("", DataType::List(Arc::new(element)), true))
-            }
+            _ => of_any_digits(beside),
         };
-        Some((*at, array))
+        let array = DataType::List(Arc::new(element));
+        Some((*at, Arc::new(Field::new("", array, true))))
     });
     found.collect()
+}
+
+/// The field of an element beside such elements. A numeric that is written as a text has digits of
+/// its own.
+pub(crate) fn of_any_digits(field: &Field) -> Field {
+    let held = if field.data_type().is_decimal() {
+        OPEN
+    } else {
+        field.data_type().clone()
+    };
+    Field::new_list_field(held, true).with_metadata(field.metadata().clone())
 }
