@@ -56,7 +56,7 @@ impl Members {
                 let nodes = present.first(by_size(all), scans);
                 (nodes, Why::Size.to_string())
             }
-            ClusterWidth::Auto => {
+            ClusterWidth::Load => {
                 self.hear_from(&present, by_size(all)).await;
                 self.by_load(&present, scans, by_size)
             }

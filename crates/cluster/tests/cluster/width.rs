@@ -58,6 +58,7 @@ impl Reporting {
         });
         let alone = common::session(workers::config(), &tables).await;
         let expected = rows(&alone, SUM).await.unwrap();
+        session.set("coscan.cluster_width", "load").unwrap();
         Self {
             nodes,
             session,

@@ -139,7 +139,7 @@ impl Settings {
             small_table_bytes: config.small_table_bytes,
             cooperative: config.cooperative,
             parallelism: config.parallelism,
-            cluster_width: ClusterWidth::Auto,
+            cluster_width: ClusterWidth::Size,
             access_path: config.access_path,
             smooth_policy: SmoothPolicy::Elastic,
             smooth_trigger: SmoothTrigger::Eager,

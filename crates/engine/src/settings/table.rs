@@ -8,7 +8,9 @@ use coscan_core::smooth::{AccessPath, SmoothPolicy, SmoothTrigger};
 use coscan_core::{Policy, StorageModel};
 
 use super::values::{self, AUTO, UNLIMITED, named, show_switch, switch};
-use super::{ClusterWidth, EngineConfig, MergeJoins, NamedFolder, Nested, Refusal, Settings};
+use super::{
+    ClusterWidth, EngineConfig, MergeJoins, NamedFolder, Nested, Refusal, Settings, cluster_width,
+};
 use crate::memory::LIMIT_BY_DEFAULT;
 use crate::right::Right;
 
@@ -284,10 +286,10 @@ pub const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "cluster_width",
-        values: Values::Kind("auto, size, or a number from 1"),
-        default: AUTO,
+        values: Values::Kind("size, load, or a number from 1"),
+        default: cluster_width::SIZE,
         applies_to: "the session's next queries on a cluster",
-        help: "On how many nodes of a cluster a query runs: auto (as many as its size asks for, fewer while other queries keep the nodes' processors busy, and none that has no memory), size (as many as its size asks for) or always so many; EXPLAIN shows the number and the reason",
+        help: "On how many nodes of a cluster a query runs: size (as many as its size asks for), load (fewer while other queries keep the nodes' processors busy, and none that has no memory; what it then reads on fewer nodes others may have in memory) or always so many; EXPLAIN shows the number and the reason",
         set: |settings, value| {
             settings.cluster_width = ClusterWidth::of(value)?;
             Ok(())
