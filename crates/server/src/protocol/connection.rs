@@ -525,6 +525,8 @@ impl Connection {
         if self.status != TransactionStatus::Idle {
             self.status = TransactionStatus::Error;
             if !self.transaction.has_savepoint() {
+                // Before its locks, which its cursors may take.
+                self.portals.fail();
                 self.locks.end_transaction();
             }
             return Ok(());
