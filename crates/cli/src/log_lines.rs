@@ -2,13 +2,17 @@
 //!
 //! To standard error, a line each: the time, the level, where, what. `COSCAN_LOG` says how much:
 //! `off`, `error`, `warn` (the default), `info` or `debug`. Only Coscan's own crates are heard.
-//! Bounds: [`LINES_MAX`] lines a second. The next second's first line says how many are missing, so
-//! that no client fills a disk.
+//! A thread of its own writes the lines. Standard error may be a terminal that was stopped, or a
+//! pipe that nobody reads, and some messages come from threads that hold locks of the whole engine.
+//! Bounds: [`LINES_MAX`] lines a second, so that no client fills a disk, and [`WAITING_MAX`] that
+//! wait to be written. The first line after a gap says how many are missing.
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Instant, SystemTime};
+use std::sync::mpsc::{Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -16,12 +20,20 @@ use crate::failure::Failure;
 
 const VARIABLE: &str = "COSCAN_LOG";
 const LINES_MAX: u32 = 100;
+/// The most lines that wait to be written.
+const WAITING_MAX: usize = 100;
+/// How long the end of the program waits for the last lines.
+const END_MAX: Duration = Duration::from_secs(1);
+
+/// Messages are written until this is dropped.
+#[must_use]
+pub(crate) struct Written;
 
 /// Writes messages from now on.
 ///
 /// # Errors
-/// `COSCAN_LOG` has another value.
-pub(crate) fn begin() -> Result<(), Failure> {
+/// `COSCAN_LOG` has another value; the host starts no thread.
+pub(crate) fn begin() -> Result<Written, Failure> {
     let level = match std::env::var(VARIABLE) {
         Err(_) => LevelFilter::Warn,
         Ok(named) => named.trim().parse().map_err(|_| {
@@ -29,22 +41,64 @@ pub(crate) fn begin() -> Result<(), Failure> {
             Failure::new(text)
         })?,
     };
+    let lines = Lines::to(io::stderr());
+    let lines = lines.map_err(|error| Failure::new(format!("no thread for messages: {error}")))?;
     // A program that embeds this may have its own.
-    if log::set_logger(&LINES).is_ok() {
+    if log::set_logger(LINES.get_or_init(|| lines)).is_ok() {
         log::set_max_level(level);
     }
-    Ok(())
+    Ok(Written)
 }
 
-static LINES: Lines = Lines(Mutex::new(Second {
-    began: None,
-    written: 0,
-    missing: 0,
-}));
+static LINES: OnceLock<Lines> = OnceLock::new();
 
-struct Lines(Mutex<Second>);
+impl Drop for Written {
+    fn drop(&mut self) {
+        log::logger().flush();
+    }
+}
+
+struct Lines {
+    second: Mutex<Second>,
+    /// What the thread writes.
+    queue: SyncSender<Job>,
+}
+
+enum Job {
+    Line(String),
+    /// Dropped when all before it has been written.
+    End(Sender<()>),
+}
+
+impl Lines {
+    /// Starts the thread that writes.
+    fn to(mut out: impl Write + Send + 'static) -> io::Result<Self> {
+        let (queue, jobs) = sync_channel(WAITING_MAX);
+        let write = move || {
+            for job in jobs {
+                match job {
+                    // Nobody can be told that standard error is closed.
+                    Job::Line(line) => drop(writeln!(out, "{line}")),
+                    Job::End(done) => drop(done),
+                }
+            }
+        };
+        let named = thread::Builder::new().name("coscan-log".to_owned());
+        named.spawn(write)?;
+        Ok(Self {
+            second: Mutex::default(),
+            queue,
+        })
+    }
+
+    /// Has a line written; false if too many wait.
+    fn put(&self, line: String) -> bool {
+        self.queue.try_send(Job::Line(line)).is_ok()
+    }
+}
 
 /// What was written in the present second.
+#[derive(Default)]
 struct Second {
     began: Option<Instant>,
     written: u32,
@@ -78,19 +132,30 @@ impl Log for Lines {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let mut second = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut second = self.second.lock().unwrap_or_else(PoisonError::into_inner);
         let (is_written, missing) = second.next(Instant::now());
-        let mut out = io::stderr().lock();
-        // Nobody can be told that standard error is closed.
-        if missing > 0 {
-            drop(writeln!(out, "coscan: {missing} messages are missing here"));
+        if missing > 0 && !self.put(format!("coscan: {missing} messages are missing here")) {
+            second.missing += missing;
         }
-        if is_written {
-            drop(writeln!(out, "{}", Line(record)));
+        if is_written && !self.put(Line(record).to_string()) {
+            second.missing += 1;
         }
     }
 
-    fn flush(&self) {}
+    fn flush(&self) {
+        let until = Instant::now() + END_MAX;
+        let (done, ended) = channel::<()>();
+        let mut job = Job::End(done);
+        while let Err(TrySendError::Full(again)) = self.queue.try_send(job) {
+            if Instant::now() >= until {
+                return;
+            }
+            job = again;
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Either it was dropped, or the time is over.
+        let _ended = ended.recv_timeout(until.saturating_duration_since(Instant::now()));
+    }
 }
 
 /// A message as a line.
@@ -100,16 +165,71 @@ impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now = humantime::format_rfc3339_millis(SystemTime::now());
         let (level, place) = (self.0.level(), self.0.target());
-        let text = self.0.args().to_string().replace(['\n', '\r'], " ");
+        // Names of a client's may be commands to a terminal.
+        let text = self.0.args().to_string().replace(char::is_control, " ");
         write!(f, "{now} {level} {place}: {text}")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::sync::Arc;
+    use std::sync::mpsc::Receiver;
 
     use super::*;
+
+    /// Standard error that takes nothing until the other end is dropped.
+    struct Stuck {
+        hang: Receiver<()>,
+        taken: Arc<Mutex<Vec<u8>>>,
+    }
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _released = self.hang.recv();
+            self.taken.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_standard_error() {
+        let (release, hang) = channel();
+        let taken = Arc::<Mutex<Vec<u8>>>::default();
+        let out = Stuck {
+            hang,
+            taken: Arc::clone(&taken),
+        };
+        let lines = Lines::to(out).unwrap();
+        for at in 0..300 {
+            lines.log(
+                &Record::builder()
+                    .target("coscan")
+                    .level(log::Level::Warn)
+                    .args(format_args!("message {at}"))
+                    .build(),
+            );
+        }
+        // They wait, but for the one that is being written.
+        while lines.put("more".to_owned()) {}
+        assert!(taken.lock().unwrap().is_empty());
+        drop(release);
+        while !lines.put("last".to_owned()) {
+            thread::yield_now();
+        }
+        lines.flush();
+        let taken = String::from_utf8(taken.lock().unwrap().clone()).unwrap();
+        let written: Vec<&str> = taken.lines().collect();
+        assert!(written[0].ends_with(": message 0"), "{taken}");
+        assert_eq!(written.last(), Some(&"last"));
+        assert!(
+            (WAITING_MAX..WAITING_MAX + 9).contains(&written.len()),
+            "{taken}"
+        );
+    }
 
     #[test]
     fn lines_of_a_second_have_a_bound() {
@@ -131,11 +251,11 @@ mod tests {
         let record = Record::builder()
             .target("coscan::running")
             .level(log::Level::Warn)
-            .args(format_args!("one\ntwo"))
+            .args(format_args!("one\ntwo\x1b[2J"))
             .build();
         let line = Line(&record).to_string();
         assert!(
-            line.ends_with("Z WARN coscan::running: one two"),
+            line.ends_with("Z WARN coscan::running: one two [2J"),
             "{line:?}"
         );
     }

@@ -86,7 +86,7 @@ impl Allowed {
 
 /// Runs the command until a signal stops it.
 pub(crate) fn run(options: Options) -> Result<(), Failure> {
-    crate::log_lines::begin()?;
+    let _written = crate::log_lines::begin()?;
     // Queries have threads of their own, so that a cancel request or a new connection does not
     // wait for a busy query. Half of these threads are for short queries.
     let queries = crate::runtime("coscan-query", 2)?;

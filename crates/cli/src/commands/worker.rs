@@ -74,7 +74,7 @@ impl Options {
 
 /// Runs the command until a signal stops it.
 pub(crate) fn run(options: &Options) -> Result<(), Failure> {
-    crate::log_lines::begin()?;
+    let _written = crate::log_lines::begin()?;
     let runtime = crate::runtime("coscan-worker", 2)?;
     let outcome = runtime.block_on(async {
         let engine = options.settings.engine()?;

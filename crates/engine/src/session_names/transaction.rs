@@ -76,12 +76,13 @@ impl<S> Transaction<S> {
         if self.states.is_empty() {
             self.snapshot = None;
         } else if !self.has_queried {
+            // Of an earlier transaction. If this fails, a savepoint may revive the transaction, and
+            // its next query is the first one.
+            self.snapshot = None;
+            if modes().is_snapshot() {
+                self.snapshot = Some(Arc::new(Snapshot::now(&context.state()).await?));
+            }
             self.has_queried = true;
-            self.snapshot = if modes().is_snapshot() {
-                Some(Arc::new(Snapshot::now(&context.state()).await?))
-            } else {
-                None
-            };
         }
         Ok(())
     }

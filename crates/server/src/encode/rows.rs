@@ -141,6 +141,12 @@ impl Rows {
         }
     }
 
+    /// Ends the query: no more rows come.
+    pub(crate) fn end(&mut self) {
+        self.writer = None;
+        self.source = Source::Ready(VecDeque::new());
+    }
+
     /// The columns as described to the client.
     pub(crate) fn announced(&self) -> SchemaRef {
         Arc::clone(&self.announced)

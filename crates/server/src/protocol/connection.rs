@@ -31,8 +31,8 @@ use crate::advisory::OfConnection;
 use crate::catalog::{Backend, Listed};
 use crate::failure::{Failure, stopping};
 use crate::net::{
-    GOODBYE_TIMEOUT, Interrupt, Keepalive, Ledger, Phase, Place, Unread, Wire, authenticate,
-    authentication, bound_unsent, last_words, passed, reached,
+    FLUSH_BYTES, GOODBYE_TIMEOUT, Interrupt, Keepalive, Ledger, Phase, Place, Unread, Wire,
+    authenticate, authentication, bound_unsent, last_words, passed, reached,
 };
 use crate::settings::Settings;
 use crate::statements::{Portals, Session, Transaction};
@@ -454,6 +454,10 @@ impl Connection {
         if self.skipping {
             return Ok(());
         }
+        // Descriptions and tags go out without rows, too, before they take memory.
+        if self.wire.buffered() >= FLUSH_BYTES {
+            self.wire.flush().await?;
+        }
         self.begin_statement(&message);
         match message {
             PgWireFrontendMessage::Query(query) => {
@@ -521,6 +525,8 @@ impl Connection {
         if self.status != TransactionStatus::Idle {
             self.status = TransactionStatus::Error;
             if !self.transaction.has_savepoint() {
+                // Before its locks, which its cursors may take.
+                self.portals.fail();
                 self.locks.end_transaction();
             }
             return Ok(());

@@ -87,6 +87,15 @@ impl Connection {
         flushed.await
     }
 
+    /// Sends what is in the buffer, if that is much: results without rows, each of which may have a
+    /// description of many columns.
+    pub(super) async fn flush_much(&mut self, interrupt: &mut Interrupt) -> Result<(), Halt> {
+        if self.wire.buffered() < FLUSH_BYTES {
+            return Ok(());
+        }
+        self.flush(interrupt).await
+    }
+
     /// Sends the encoded rows. If the statement is interrupted after its commit point, a client
     /// that does not read loses its connection instead of being told that nothing was done.
     async fn flush(&mut self, interrupt: &mut Interrupt) -> Result<(), Halt> {

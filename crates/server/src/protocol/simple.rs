@@ -41,6 +41,7 @@ impl Connection {
             }
             self.session.moments.begin_transaction();
             let mut interrupt = self.interrupt().await;
+            self.flush_much(&mut interrupt).await?;
             self.session.current_cost = Some(cost);
             self.session.undoable = are_several || self.status != TransactionStatus::Idle;
             match self.perform(&action, &[], &mut interrupt).await? {

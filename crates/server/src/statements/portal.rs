@@ -220,6 +220,18 @@ impl Portals {
         self.roll_back();
     }
 
+    /// The transaction has failed, and nothing revives it: ends the queries of its portals, whose
+    /// rows are not asked for. Their names stay until ROLLBACK.
+    pub(crate) fn fail(&mut self) {
+        for portal in self.portals.values_mut() {
+            if let State::Open(rows) = &mut portal.state
+                && portal.life != Life::Session
+            {
+                rows.end();
+            }
+        }
+    }
+
     /// P1: ROLLBACK.
     pub(crate) fn roll_back(&mut self) {
         self.portals

@@ -281,6 +281,32 @@ async fn a_repeatable_read_sees_the_files_of_its_first_statement() {
     .await;
 }
 
+/// Its first statement may fail because files cannot be listed, and a savepoint revive it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeatable_read_that_begins_with_an_error_sees_one_state() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("0.parquet"), vec![("x", ints(&[1]))]);
+    let server = server(folder.path()).await;
+    blocking(&server, move |[mut one, mut other]| {
+        let sum = "SELECT sum(x) FROM t";
+        let journals = folder.path().join("_coscan");
+        std::fs::create_dir_all(&journals).unwrap();
+        let unreadable = journals.join("x.names");
+        one.simple("BEGIN ISOLATION LEVEL REPEATABLE READ");
+        one.simple("SAVEPOINT s");
+        std::fs::write(&unreadable, [0xff]).unwrap();
+        let failed = one.simple(sum);
+        assert!(failed.error.is_some(), "{failed:?}");
+        std::fs::remove_file(&unreadable).unwrap();
+        one.simple("ROLLBACK TO s");
+        assert_eq!(one.simple(sum).shown(), "1");
+        assert_eq!(other.simple("INSERT INTO t VALUES (2)").error, None);
+        let refused = one.simple(sum).shown();
+        assert!(refused.starts_with("error 40001"), "{refused}");
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replaced_file_has_its_own_columns() {
     let folder = tempfile::tempdir().unwrap();

@@ -150,6 +150,31 @@ async fn a_failed_transaction_ends_its_locks() {
 }
 
 #[tokio::test]
+async fn a_cursor_of_a_failed_transaction_takes_no_locks() {
+    let server = TestServer::start().await;
+    let (a, b) = (server.connect().await, server.connect().await);
+    play(
+        [&a, &b],
+        &[
+            (1, "SELECT pg_advisory_lock(7)", ""),
+            (0, "BEGIN", ""),
+            // It is computed ahead, and waits.
+            (
+                0,
+                "DECLARE c CURSOR FOR SELECT pg_advisory_xact_lock(7)",
+                "",
+            ),
+        ],
+    )
+    .await;
+    assert_eq!(state(one(&a, "SELECT 1 / 0").await), "22012");
+    let waiting = sent(server.connect().await, "SELECT pg_advisory_lock(7)").await;
+    one(&b, "SELECT pg_advisory_unlock(7)").await.unwrap();
+    assert_eq!(soon(waiting).await.unwrap(), "");
+    assert_eq!(state(one(&a, "FETCH c").await), "25P02");
+}
+
+#[tokio::test]
 async fn rows_that_a_filter_drops_are_not_locked() {
     let server = TestServer::start().await;
     let (a, b) = (server.connect().await, server.connect().await);

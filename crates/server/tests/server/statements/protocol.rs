@@ -415,6 +415,23 @@ async fn the_columns_are_announced_with_the_first_rows() {
     done.await.unwrap();
 }
 
+/// Otherwise a text of thousands of such statements would fill the server's memory.
+#[tokio::test]
+async fn many_results_without_rows_do_not_wait_in_memory() {
+    let server = TestServer::start().await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let columns: Vec<String> = (0..200).map(|at| format!("column_{at} int")).collect();
+        let mut client = RawClient::connect(addr);
+        client.simple(&format!("CREATE TABLE wide ({})", columns.join(", ")));
+        // A description takes some 6 KB.
+        let text = "SELECT * FROM wide;".repeat(40) + "SELECT pg_sleep(600)\0";
+        client.send(b'Q', text.as_bytes());
+        assert!(client.hears_within(Duration::from_secs(20)));
+    });
+    done.await.unwrap();
+}
+
 #[tokio::test]
 async fn sixty_four_connections_at_once() {
     let server = TestServer::start().await;
