@@ -100,8 +100,8 @@ pub struct MemoryConfig {
     pub reserve: u64,
     /// The bytes of the limit that only small queries get (MEM-I9).
     pub for_small: u64,
-    /// Up to so many bytes an operator that spills would fail if it were refused: it holds one batch
-    /// of rows, and its tables keep the room for one when they have spilled.
+    /// Up to so many bytes an operator that spills would fail if it were refused: it holds one
+    /// batch of rows, and its tables keep the room for one when they have spilled.
     pub batch: u64,
     /// The most queries that wait for admission.
     pub waiting_max: usize,
