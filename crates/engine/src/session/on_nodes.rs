@@ -1,4 +1,5 @@
-//! Which statements does a session refuse whose queries other nodes run?
+//! Which statements does a session refuse whose queries other nodes run, and what has each of the
+//! others?
 //!
 //! Not here: how such a session plans (`parts/coordinator.rs`).
 
@@ -10,10 +11,20 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, WriteOp};
 use tokio::sync::Semaphore;
 
+use crate::query_width::QueryWidth;
+
 /// Marks a session whose plans run on other nodes.
 pub(crate) struct OnNodes {
     /// The turn of the engine's query that nodes keep memory for (`running/rerun.rs`).
     pub(crate) turn: Arc<Semaphore>,
+}
+
+/// Gives a query a width, if it is one of a cluster.
+pub(super) fn has_width(state: &mut SessionState) {
+    let config = state.config_mut();
+    if config.get_extension::<OnNodes>().is_some() {
+        config.set_extension(Arc::new(QueryWidth::default()));
+    }
 }
 
 /// Refuses statements that a cluster does not run, if the session is of one. `runs_once`: the
