@@ -2,7 +2,8 @@
 //!
 //! On fewer nodes each has more of what the query's joins hold, which may be more than a node has.
 //! So a query that finds no memory on a node is from then on as wide as its size asks for, whatever
-//! the nodes are busy with (`running/rerun.rs`).
+//! the nodes are busy with (`running/rerun.rs`), and so is from the beginning one that must not run
+//! again (`session/on_nodes.rs`).
 //! Not here: who makes queries narrow, and when (`coscan-cluster`).
 
 use std::sync::Arc;
@@ -25,18 +26,18 @@ impl QueryWidth {
         config.get_extension()
     }
 
-    /// Whether the query's size alone counts.
+    /// Whether what processors are busy with does not count.
     #[must_use]
     pub fn is_by_size(&self) -> bool {
         self.is_by_size.load(Ordering::Relaxed)
     }
 
-    /// Notes whether the plan of the next run has fewer nodes than the query's size asks for.
+    /// Notes whether the plan of the next run has fewer nodes because their processors are busy.
     pub fn planned(&self, is_narrow: bool) {
         self.is_narrow.store(is_narrow, Ordering::Relaxed);
     }
 
-    /// From now on the query's size alone counts. Returns whether its last plan was narrower.
+    /// From now on the query is not made narrow. Returns whether its last plan was narrower.
     pub fn widen(&self) -> bool {
         self.is_by_size.store(true, Ordering::Relaxed);
         self.is_narrow.swap(false, Ordering::Relaxed)

@@ -2,10 +2,10 @@
 //!
 //! By its size, the degree is the least power of two with which no node needs more than
 //! `bytes_per_node`; or all nodes. `coscan.cluster_width` says whether the nodes' load counts as
-//! well; it does not for a query that found no memory on a node. A query on fewer nodes than its
-//! size asks for has the block of the order that is least busy; any other one has the first nodes
-//! of the order. A query on one node that its load has not narrowed runs where queries on all nodes
-//! read most of what it needs.
+//! well. For a query that found no memory on a node, only what memory nodes have counts of that. A
+//! query on fewer nodes than its size asks for has the block of the order that is least busy; any
+//! other one has the first nodes of the order. A query on one node that its load has not narrowed
+//! runs where queries on all nodes read most of what it needs.
 //! Not here: how load and degree hang together (`coscan_core::parallelism::nodes`).
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Members {
         let needed = pieces.map(|piece| piece.needed_bytes);
         let needed = needed.fold(0, u64::saturating_add);
         let by_size = |all| placement::degree(needed, self.nodes.bytes_per_node(), all);
-        let (nodes, why) = match counted(width, query) {
+        let (nodes, why) = match width {
             ClusterWidth::Fixed(nodes) => {
                 let nodes = usize::try_from(nodes).unwrap_or(all).clamp(1, all.max(1));
                 let nodes = present.first(nodes, scans);
@@ -61,11 +61,7 @@ impl Members {
             }
             ClusterWidth::Auto => {
                 self.hear_from(&present, by_size(all)).await;
-                let (nodes, why) = self.by_load(&present, scans, by_size);
-                if let Some(query) = query {
-                    query.planned(nodes.order.len() < by_size(all));
-                }
-                (nodes, why)
+                self.by_load(&present, scans, by_size, query)
             }
         };
         let degree = nodes.order.len();
@@ -111,10 +107,18 @@ impl Members {
         present: &Present,
         scans: &[&[ScanPiece]],
         by_size: impl Fn(usize) -> usize,
+        query: Option<&QueryWidth>,
     ) -> (Present, String) {
         let usable = Present::of(self.loads.with_memory(&present.urls));
         let wanted = by_size(usable.order.len());
-        let (degree, why) = self.loads.degree(wanted);
+        let (degree, why) = if query.is_some_and(QueryWidth::is_by_size) {
+            (wanted, Why::Size)
+        } else {
+            self.loads.degree(wanted)
+        };
+        if let Some(query) = query {
+            query.planned(degree < wanted);
+        }
         let nodes = if degree == wanted {
             usable.first(degree, scans)
         } else {
@@ -129,14 +133,6 @@ impl Members {
             why = format!("{why}; {short} without memory");
         }
         (nodes, why)
-    }
-}
-
-/// What counts for the width of a query.
-fn counted(width: ClusterWidth, query: Option<&QueryWidth>) -> ClusterWidth {
-    match width {
-        ClusterWidth::Auto if query.is_some_and(QueryWidth::is_by_size) => ClusterWidth::Size,
-        width => width,
     }
 }
 
@@ -248,15 +244,12 @@ mod tests {
         let members = members();
         heard(&members).await;
         let present = Present::of(members.list.urls());
-        let (nodes, why) = members.by_load(&present, &[], |all| all);
-        assert_eq!(nodes.order.len(), 2, "{why}");
         let query = QueryWidth::default();
-        let auto = ClusterWidth::Auto;
-        assert_eq!(counted(auto, Some(&query)), auto);
-        query.widen();
-        assert_eq!(counted(auto, Some(&query)), ClusterWidth::Size);
-        assert_eq!(counted(auto, None), auto);
-        let fixed = ClusterWidth::Fixed(2);
-        assert_eq!(counted(fixed, Some(&query)), fixed, "it was asked for");
+        let (nodes, why) = members.by_load(&present, &[], |all| all, Some(&query));
+        assert_eq!(nodes.order.len(), 2, "{why}");
+        assert!(query.widen(), "it was narrow");
+        let (nodes, why) = members.by_load(&present, &[], |all| all, Some(&query));
+        assert_eq!((nodes.order.len(), why.as_str()), (4, "by size"));
+        assert!(!query.widen(), "it was as wide as it can be");
     }
 }

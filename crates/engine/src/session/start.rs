@@ -190,8 +190,8 @@ pub async fn start(
     let point = commit_point.unwrap_or_default();
     let run = Arc::new(point.first_run());
     state.config_mut().set_extension(run);
-    on_nodes::has_width(&mut state);
     let may_run_again = transaction.snapshot.is_none() && !is_large && !runs_once;
+    on_nodes::has_width(&mut state, may_run_again);
     let started_by = tasks.clone();
     let (planned, physical, seen) = on_large_stack(async {
         let fingerprint = (!is_large && started_by.is_some()).then(|| Fingerprint::of(&plan));
