@@ -15,6 +15,7 @@ The exit status is 1 if one is broken.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -129,15 +130,12 @@ async def crowd(port, clients):
 
 async def send(port, said):
     """Sends what may be nonsense, and reads until the server ends the connection or has no more to say."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(said)
-        while await asyncio.wait_for(reader.read(4096), 0.2):
-            pass
-    except (TimeoutError, ConnectionError):
-        pass
-    finally:
-        writer.close()
+    with contextlib.suppress(TimeoutError, ConnectionError):  # A server that has ended is told by the last client.
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        with contextlib.closing(writer):
+            writer.write(said)
+            while await asyncio.wait_for(reader.read(4096), 0.2):
+                pass
 
 
 async def send_all(port, number, draw):

@@ -1,9 +1,11 @@
 """Promised: a run fails for each broken promise and only then, and samples are read correctly."""
 
+import asyncio
 import datetime
 import decimal
 import os
 import random
+import socket
 import tempfile
 import time
 import unittest
@@ -42,6 +44,13 @@ class Crowd(unittest.TestCase):
         self.assertTrue(100 < len(begun) < 200, "most damage is behind a sound beginning")
         whole = b"".join([crowd.query("select 1"), *crowd.prepared()])
         self.assertNotEqual(crowd.damaged(random.Random(1), whole), whole)
+
+    def test_a_server_that_has_ended_is_told(self):
+        with socket.create_server(("127.0.0.1", 0)) as gone:
+            port = gone.getsockname()[1]
+        asyncio.run(crowd.send_all(port, 3, random.Random(1)))
+        took, failed = asyncio.run(crowd.crowd(port, 1))
+        self.assertEqual((took, len(failed)), (0.0, 1))
 
     def test_each_broken_promise_is_told(self):
         sound = [(0.1, []), (0.2, [])]

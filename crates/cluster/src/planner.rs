@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use coscan::parts::{self, Scan, ScanPiece};
+use coscan::parts::{self, QueryWidth, Scan, ScanPiece};
 use coscan::{Engine, Settings};
 use coscan_pg::{Once, PgError};
 use datafusion::catalog::Session;
@@ -75,8 +75,10 @@ impl Planner {
     /// The nodes of a query with these pieces.
     async fn chosen(&self, pieces: &Pieces, state: &SessionState) -> Result<Chosen> {
         let width = settings(state)?.cluster_width;
+        let query = QueryWidth::of(state.config());
         let scans: Vec<&[ScanPiece]> = pieces.values().map(Vec::as_slice).collect();
-        Ok(self.members.chosen(&scans, width).await?)
+        let chosen = self.members.chosen(&scans, width, query.as_deref());
+        Ok(chosen.await?)
     }
 
     /// The pieces of scans, by their identities.

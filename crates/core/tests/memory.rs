@@ -698,6 +698,32 @@ fn what_an_operator_needs_for_a_batch_comes_out_of_its_minimum() {
     }
 }
 
+/// An aggregate that had far more than a batch, and has spilled, keeps a table for a batch. It
+/// cannot spill that, so dear frames make way for the rest of it.
+#[test]
+fn what_is_left_of_a_batch_is_not_spilled_once_more() {
+    for batch in [0, 50] {
+        let mut small = Small::with_batch(batch);
+        for query in 1..=20 {
+            small_arrives(&mut small, query);
+            small.begin(query, SPILLS);
+        }
+        assert_eq!(small.ask(1, 10), [grant(1)], "its first bytes");
+        assert_eq!(small.ask(1, 70), [grant(1)], "at once beyond a batch");
+        small.give(1, 40);
+        small.tick_after(250);
+        assert_eq!(small.core.usage().aside, 0, "it may not have them again");
+        small.hold(1, Class::Drops(200), 860);
+        let more = small.ask(1, 5);
+        if batch == 0 {
+            assert_eq!(more, [refuse(1, 15, 0)], "its own bytes are cheaper");
+            continue;
+        }
+        assert_eq!(more, [reclaim(1, 15)]);
+        assert_eq!(small.gave_way(1, 845), [grant(1)]);
+    }
+}
+
 #[test]
 fn the_second_sort_of_a_query_has_more_than_its_first_batch() {
     let mut small = Small::new();

@@ -35,6 +35,7 @@ mod ordered;
 pub mod parts;
 mod plan;
 mod probe;
+mod query_width;
 mod read;
 mod resources;
 mod right;

@@ -2,16 +2,19 @@
 //!
 //! A query that needs several nodes is planned when they have said how busy they are now; one that
 //! needs a single node does not wait for that, but has them asked. What a node has said counts for
-//! [`GOOD_FOR`]. A node that does not say it in time, or cannot, is silent about its load.
+//! [`GOOD_FOR`]. A node that does not say it in time, or cannot, is silent about its load. One that
+//! did not answer in time is asked less often, because a query waits for that in vain.
+//! Queries take turns to ask: one that comes while nodes are asked waits for the same answers.
 //! Not here: what follows from it (`coscan_core::parallelism::nodes`, `chosen.rs`).
 //! Bounds: an entry for each node of the list that was asked; a node is asked once in
-//! [`ASKED_AFTER`] at most, and a query waits for [`ANSWERED_WITHIN`] at most.
+//! [`ASKED_AFTER`] at most, and nobody's turn takes longer than [`ANSWERED_WITHIN`].
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use coscan_core::parallelism::nodes::{Candidate, ClusterLoad, NodeReport, Why};
 use parking_lot::Mutex;
+use tokio::sync;
 use url::Url;
 
 use super::name;
@@ -19,7 +22,7 @@ use super::name;
 /// Queries that come together are planned by one report: they share what they read.
 pub(super) const ASKED_AFTER: Duration = Duration::from_millis(100);
 
-/// The same for a query that does not wait for the answer.
+/// The same for a query that does not wait for the answer, and for a node that has not answered.
 pub(super) const ASKED_LATER: Duration = Duration::from_secs(1);
 
 /// How long a query waits for reports. An answer takes a millisecond, and a large query seconds.
@@ -30,12 +33,18 @@ const GOOD_FOR: Duration = Duration::from_secs(3);
 
 /// What nodes have said, and what follows.
 #[derive(Debug, Default)]
-pub(crate) struct Loads(Mutex<Known>);
+pub(crate) struct Loads {
+    known: Mutex<Known>,
+    /// Who has it asks nodes.
+    turn: sync::Mutex<()>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
-    /// By name.
+    /// By name: when the node was asked, or has answered that.
     asked: HashMap<String, Instant>,
+    /// Those that did not answer in time when they were asked last.
+    late: HashSet<String>,
     /// By name: what the node said last, and when.
     said: HashMap<String, (Instant, NodeReport)>,
     load: ClusterLoad,
@@ -46,35 +55,66 @@ impl Known {
         let (at, report) = self.said.get(node)?;
         (at.elapsed() < GOOD_FOR).then_some(*report)
     }
+
+    fn is_due(&self, node: &str, within: Duration) -> bool {
+        let within = if self.late.contains(node) {
+            within.max(ASKED_LATER)
+        } else {
+            within
+        };
+        let asked = self.asked.get(node);
+        asked.is_none_or(|asked| asked.elapsed() >= within)
+    }
 }
 
 impl Loads {
+    /// The turn to ask nodes, once nobody else has it.
+    pub(super) async fn turn(&self) -> sync::MutexGuard<'_, ()> {
+        self.turn.lock().await
+    }
+
+    /// Whether some of the nodes should be asked now, if they were not in this time.
+    pub(super) fn are_due(&self, nodes: &[Url], within: Duration) -> bool {
+        let known = self.known.lock();
+        nodes.iter().any(|node| known.is_due(name(node), within))
+    }
+
     /// Whether a node should be asked now, if it was not in this time. The caller that gets `true`
     /// asks it.
     pub(super) fn is_to_be_asked(&self, node: &str, within: Duration) -> bool {
-        let mut known = self.0.lock();
-        let asked = known.asked.get(node);
-        if asked.is_some_and(|asked| asked.elapsed() < within) {
-            return false;
+        let mut known = self.known.lock();
+        let is_due = known.is_due(node, within);
+        if is_due {
+            known.asked.insert(node.to_owned(), Instant::now());
         }
+        is_due
+    }
+
+    /// Notes that a node has answered, or has not in time.
+    pub(super) fn was_asked(&self, node: &str, is_late: bool) {
+        let mut known = self.known.lock();
         known.asked.insert(node.to_owned(), Instant::now());
-        true
+        if is_late {
+            known.late.insert(node.to_owned());
+        } else {
+            known.late.remove(node);
+        }
     }
 
     /// Notes what a node has said.
     pub(super) fn said(&self, node: &str, report: NodeReport) {
         let said = (Instant::now(), report);
-        self.0.lock().said.insert(node.to_owned(), said);
+        self.known.lock().said.insert(node.to_owned(), said);
     }
 
     /// What a node has said lately.
     pub(crate) fn report(&self, node: &str) -> Option<NodeReport> {
-        self.0.lock().report(node)
+        self.known.lock().report(node)
     }
 
     /// The nodes of these that have memory for parts, after a reading of all; if none has, all.
     pub(super) fn with_memory(&self, all: &[Url]) -> Vec<Url> {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         let names = all.iter().map(name);
         let reports: Vec<_> = names.map(|node| (node, known.report(node))).collect();
         known.load.measured(reports);
@@ -89,7 +129,7 @@ impl Loads {
 
     /// How many nodes a query has that wants so many, and why.
     pub(super) fn degree(&self, wanted: usize) -> (usize, Why) {
-        self.0.lock().load.degree(wanted)
+        self.known.lock().load.degree(wanted)
     }
 
     /// The place of the first node that a narrow query has; see [`ClusterLoad::block`]. `ordered`
@@ -99,7 +139,7 @@ impl Loads {
         degree: usize,
         ordered: impl Iterator<Item = (&'a str, u64)>,
     ) -> usize {
-        let known = self.0.lock();
+        let known = self.known.lock();
         let candidates = ordered.map(|(node, needed_bytes)| Candidate {
             report: known.report(node),
             needed_bytes,
@@ -111,9 +151,10 @@ impl Loads {
     /// Forgets the nodes that are not among these.
     pub(super) fn keep(&self, all: &[Url]) {
         let listed: HashSet<&str> = all.iter().map(name).collect();
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         known.asked.retain(|node, _| listed.contains(node.as_str()));
         known.said.retain(|node, _| listed.contains(node.as_str()));
+        known.late.retain(|node| listed.contains(node.as_str()));
     }
 }
 
@@ -130,6 +171,14 @@ mod tests {
         assert!(!loads.is_to_be_asked("a:1", hour), "it was just asked");
         assert!(loads.is_to_be_asked("a:1", Duration::ZERO));
         assert!(loads.is_to_be_asked("b:1", hour));
+        assert!(!loads.are_due(&all, hour));
+        loads.was_asked("a:1", true);
+        assert!(!loads.is_to_be_asked("a:1", Duration::ZERO), "it is late");
+        assert!(!loads.are_due(&all[..1], Duration::ZERO), "it is late");
+        assert!(loads.are_due(&all, Duration::ZERO), "the other is not");
+        loads.was_asked("a:1", false);
+        assert!(loads.is_to_be_asked("a:1", Duration::ZERO));
+        loads.was_asked("b:1", true);
         let full = NodeReport {
             tasks: 0,
             processors: 1,
@@ -144,6 +193,7 @@ mod tests {
         assert_eq!(loads.with_memory(&all), all, "none has memory");
         loads.keep(&all[..1]);
         assert_eq!(loads.report("b:1"), None);
+        assert!(loads.known.lock().late.is_empty());
         assert!(loads.is_to_be_asked("b:1", hour));
     }
 }

@@ -10,7 +10,7 @@
 //! | `tasks` | tasks of queries that run there or wait for their turn; as the next three NULL of a node that does not say it |
 //! | `processors` | processors that run them |
 //! | `device_busy` | the part of the time, from 0 to 1, in which its busiest device had a request |
-//! | `memory_free` | the part of its memory, from 0 to 1, that operators leave |
+//! | `memory_free` | the part of the memory for operators, from 0 to 1, that is free |
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};

@@ -2,13 +2,14 @@
 //! wait for processors, and the least busy ones; while devices are busy, it stays wide; a
 //! node without memory gets no part. What goes to and fro between two bounds changes nothing. The
 //! answer is the same on whatever nodes, and EXPLAIN says how many there are and why.
-//! Workers say of their load what a test wants.
+//! Workers say of their load what a test wants, but in the last tests.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use coscan::Session;
 use coscan_cluster::NodeReport;
+use datafusion::execution::memory_pool::MemoryConsumer;
 use parking_lot::Mutex;
 use tokio::time::sleep;
 
@@ -216,4 +217,29 @@ async fn workers_say_what_their_meters_say() {
         assert!(begun.elapsed() < WITHIN, "a worker says nothing");
         sleep(Duration::from_millis(50)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_memory_another_query_has_gets_no_part() {
+    let tables = common::tpch_tables(&common::tpch(0.05));
+    let tables = common::borrowed(&tables);
+    let workers = workers::start(2);
+    let session = workers::session(&workers, &tables).await;
+    let expected = rows(&session, SUM).await.unwrap();
+    let memory = &workers[0].engine.runtime().memory_pool;
+    let other = MemoryConsumer::new("another query").register(memory);
+    while other.try_grow(1 << 20).is_ok() {}
+    let begun = Instant::now();
+    loop {
+        let plan = rows(&session, &format!("EXPLAIN {SUM}")).await;
+        let plan = plan.unwrap().concat();
+        if plan.contains("Nodes: 1 of 2 (by size; 1 without memory)") {
+            let address = workers[1].address;
+            assert!(plan.contains(&format!("node={address},")), "{plan}");
+            break;
+        }
+        assert!(begun.elapsed() < WITHIN, "{plan}");
+        sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(rows(&session, SUM).await.unwrap(), expected);
 }

@@ -6,7 +6,8 @@
 //! a query like the recent ones, and for the other spilling operators of its query. While queries
 //! wait, or memory runs out, it gets no more than an equal share, so that operators that cannot
 //! spill are not refused because others spill late. When memory has to be reclaimed, an operator
-//! that spills is refused if its own bytes are cheaper to get back than those of the holders.
+//! that spills is refused if its own bytes are cheaper to get back than those of the holders; not
+//! up to a batch, of which it would give nothing back.
 //! Not here: which query is admitted (`admit.rs`).
 //! MEM-I3, MEM-I4, MEM-I9.
 
@@ -189,6 +190,7 @@ impl Memory {
             // of its share: many short runs cost more than their bytes.
             OnRefusal::Spills(price)
                 if more > 0
+                    && !self.would_fail(operator, bytes)
                     && operator.spillable() >= bytes.max(self.shares(operator).own / LONG_RUN) =>
             {
                 self.cheaper(price) >= lacking
@@ -226,9 +228,10 @@ impl Memory {
         let batch = self.config.batch;
         self.change(id, |operator, query| {
             let grown = operator.bytes + bytes;
-            if operator.bytes == 0 || grown <= batch {
+            if operator.bytes == 0 {
                 operator.base = grown;
             }
+            operator.base = operator.base.max(grown.min(batch));
             operator.bytes = grown;
             query.credit = query.credit.saturating_sub(bytes);
             query.fresh = query.fresh.min(query.credit);

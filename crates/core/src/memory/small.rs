@@ -70,10 +70,16 @@ impl Memory {
         self.config.for_small / SMALL
     }
 
+    /// The bytes that are free for a query that is not small.
+    #[must_use]
+    pub fn free(&self) -> u64 {
+        self.room_for_queries().for_large
+    }
+
     /// Whether this many bytes are free for a query that is not small.
     #[must_use]
     pub fn has_room(&self, bytes: u64) -> bool {
-        bytes <= self.room_for_queries().for_large
+        bytes <= self.free()
     }
 
     /// The room for queries that wait.

@@ -59,7 +59,7 @@ pub struct NodeReport {
     pub processors: u32,
     /// Utilisation of the node's busiest device. Thousandths.
     pub device_permille: u32,
-    /// The part of the memory limit that no operator holds. Thousandths.
+    /// The part of what operators can have at most that is free for them. Thousandths.
     pub free_permille: u32,
 }
 

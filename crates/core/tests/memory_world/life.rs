@@ -199,9 +199,8 @@ impl World {
     pub(super) fn grew(&mut self, id: OperatorId, bytes: u64) {
         let one = self.operators.get_mut(&id).expect("known");
         let grown = one.bytes + bytes;
-        if one.bytes == 0 || grown <= self.config.batch {
-            one.base = grown;
-        }
+        let first = if one.bytes == 0 { grown } else { one.base };
+        one.base = first.max(grown.min(self.config.batch));
         one.bytes = grown;
         let query = self.queries.get_mut(&one.query).expect("it runs");
         query.credit = query.credit.saturating_sub(bytes);

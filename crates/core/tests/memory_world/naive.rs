@@ -215,6 +215,7 @@ impl World {
         let spills_at = match operator.on_refusal {
             OnRefusal::Spills(price)
                 if beyond > 0
+                    && !would_fail
                     && operator.spillable() >= bytes
                     && operator.spillable() >= self.shares(operator).0 / 2 =>
             {

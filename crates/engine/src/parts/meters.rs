@@ -1,8 +1,9 @@
 //! How busy is this node?
 //!
 //! What a coordinator needs to know before it sends parts: the tasks that run or wait, how much of
-//! its time the busiest device had a request, and how much memory operators leave. Bytes that
-//! chunks, decoded columns and kept results hold are free for operators.
+//! its time the busiest device had a request, and how much memory the next operator would find.
+//! Bytes that chunks, decoded columns and kept results hold are free for operators; what others are
+//! promised is not, nor what operators never get, such as the least that the buffer keeps.
 //! Not here: what a coordinator makes of it (`coscan_core::parallelism::nodes`).
 //! Bounds: a report reads each device's meter and counters; utilisation is that of [`WINDOW`] at
 //! least.
@@ -55,7 +56,7 @@ impl NodeMeters {
             tasks: self.tasks.ready(),
             processors: self.tasks.cores(),
             device_permille: self.busiest_permille(),
-            free_permille: self.free_permille(),
+            free_permille: self.engine.memory().free_permille(),
         }
     }
 
@@ -63,16 +64,6 @@ impl NodeMeters {
         let devices = self.engine.devices().snapshots();
         let now: Vec<MeterSnapshot> = devices.iter().map(|device| device.meter).collect();
         self.devices.lock().read(now)
-    }
-
-    fn free_permille(&self) -> u32 {
-        let memory = self.engine.memory();
-        let taken = self.engine.metrics().operator_bytes;
-        let taken = taken.saturating_add(memory.connection_bytes());
-        let taken = taken.saturating_add(memory.excess_bytes());
-        let limit = memory.limit();
-        let free = u128::from(limit.saturating_sub(taken)) * 1_000;
-        u32::try_from(free / u128::from(limit.max(1))).unwrap_or(u32::MAX)
     }
 }
 
@@ -141,5 +132,8 @@ mod tests {
         join.try_grow(32 << 20).unwrap();
         let busy = meters.report();
         assert!((300..=500).contains(&busy.free_permille), "{busy:?}");
+        while join.try_grow(64 << 10).is_ok() {}
+        let full = meters.report();
+        assert!(full.free_permille < 50, "it gets no part: {full:?}");
     }
 }

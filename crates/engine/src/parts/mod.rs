@@ -21,6 +21,7 @@ mod worker;
 pub use crate::lost_node::LostNode;
 pub use crate::memory::{bounded_one, unbounded};
 pub use crate::operators::compacted;
+pub use crate::query_width::QueryWidth;
 pub use crate::short_node::ShortNode;
 pub use coordinator::{add_system_table, in_coordinator, session};
 pub use memory::{PartsMemory, RowsAwaited, needed_on_nodes};

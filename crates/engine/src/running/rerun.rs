@@ -12,6 +12,10 @@
 //! (`parts/memory.rs`). Such queries of one coordinator take turns, up to their first rows: of two
 //! at once, each could begin on one node and wait on another for what the other one has there.
 //!
+//! On fewer nodes a query needs more on each. So one that the nodes' load had made narrow, and that
+//! finds no memory on a node, first runs again on as many as its size asks for, at once; and a
+//! query that was refused on a node is not made narrow any more (`query_width.rs`).
+//!
 //! A query that loses a node of its cluster runs again without that node, on the same condition. If
 //! no node is left, that run's planning fails, and the query with it.
 //!
@@ -20,8 +24,9 @@
 //! query that is refused for the second time knows little of what it needs. Its minimum grows with
 //! each run, so that fewer and fewer queries run at once while memory is short.
 //! Not here: which query is admitted, and when (`coscan_core::memory`).
-//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], and [`RUNS_ELSEWHERE`]. A run
-//! for which nodes keep memory waits for at most [`WAIT_MAX`] for its turn, and on each node.
+//! Bounds: [`RUNS_AGAIN`] more runs, each after at most [`WAIT_MAX`], [`RUNS_ELSEWHERE`], and a
+//! wider one. A run for which nodes keep memory waits for at most [`WAIT_MAX`] for its turn, and on
+//! each node.
 //!
 //! S10: a query that runs once more has changed nothing, none of its functions has acted
 //! (`effects.rs`), and its client has no row of it.
@@ -41,6 +46,7 @@ use crate::effects::EffectsSince;
 use crate::error::Error;
 use crate::lost_node::LostNode;
 use crate::memory::{Cause, Promise, QueryMemory, WAIT_MAX};
+use crate::query_width::QueryWidth;
 use crate::short_node::ShortNode;
 
 /// The SQLSTATE of a failure for want of memory.
@@ -85,6 +91,8 @@ pub(crate) struct Again<S> {
     on_nodes: u64,
     /// The turn of queries that nodes keep memory for, if nodes run the query.
     turn: Option<Arc<Semaphore>>,
+    /// What is known of its width, if nodes run the query.
+    width: Option<Arc<QueryWidth>>,
     /// What functions of the session have done since the query began, if they say so.
     effects: Option<EffectsSince>,
 }
@@ -106,6 +114,7 @@ impl<S: Send + 'static> Again<S> {
             left_elsewhere: RUNS_ELSEWHERE,
             on_nodes: 0,
             turn: None,
+            width: None,
             effects: None,
         }
     }
@@ -113,6 +122,12 @@ impl<S: Send + 'static> Again<S> {
     /// The same query, which waits for this turn before nodes keep memory for it.
     pub(crate) fn with_turn(mut self, turn: Option<Arc<Semaphore>>) -> Self {
         self.turn = turn;
+        self
+    }
+
+    /// The same query, of this width.
+    pub(crate) fn with_width(mut self, width: Option<Arc<QueryWidth>>) -> Self {
+        self.width = width;
         self
     }
 
@@ -133,6 +148,9 @@ impl<S: Send + 'static> Again<S> {
         }
         if let Some(lost) = LostNode::of(failure) {
             return self.elsewhere(lost);
+        }
+        if self.was_narrow(failure) {
+            return self.wider();
         }
         if let Some(short) = ShortNode::of(failure) {
             return self.once_nodes_have(short.needed);
@@ -189,6 +207,22 @@ impl<S: Send + 'static> Again<S> {
         let run = self.point.next_run()?;
         log::warn!("{lost}; a query is run again without it");
         self.memory.record().runs_again(Cause::NodeLost);
+        Some(self.at_once(run))
+    }
+
+    /// Whether the query found no memory on a node, and had fewer of them than its size asks for.
+    fn was_narrow(&self, failure: &DataFusionError) -> bool {
+        let is_short =
+            ShortNode::of(failure).is_some() || !self.memory.was_short() && wanted_memory(failure);
+        let width = self.width.as_ref().filter(|_| is_short);
+        width.is_some_and(|width| width.widen())
+    }
+
+    /// The next run, on as many nodes as its size asks for.
+    fn wider(&self) -> Option<BoxFuture<'static, Result<NextRun<S>>>> {
+        let run = self.point.next_run()?;
+        log::info!("a query that found no memory on a node is run again on more of them");
+        self.memory.record().runs_again(Cause::Refused);
         Some(self.at_once(run))
     }
 
@@ -372,6 +406,44 @@ mod tests {
         assert_eq!(memory.on_nodes(), 20 << 20, "without the lost node too");
         assert!(again.after(&short(1)).is_some());
         assert!(again.after(&short(1)).is_none(), "RUNS_AGAIN");
+    }
+
+    #[tokio::test]
+    async fn a_narrow_query_that_a_node_refuses_runs_again_by_its_size() {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let session = engine.session().context().runtime_env();
+        let refused = || DataFusionError::ResourcesExhausted("refused".to_owned());
+        let short = || {
+            let (needed, said) = (5 << 20, "refused".to_owned());
+            DataFusionError::from(ShortNode { needed, said })
+        };
+        let of_width = |is_narrow: bool| {
+            let width = Arc::<QueryWidth>::default();
+            width.planned(is_narrow);
+            let again = query(&session).0.with_width(Some(Arc::clone(&width)));
+            (again, width)
+        };
+        for failure in [refused(), short()] {
+            let (mut again, width) = of_width(true);
+            let division = DataFusionError::from(PgError::new("22012", "division by zero"));
+            assert!(again.after(&division).is_none());
+            assert!(!width.is_by_size(), "it fails for another reason");
+            let next = again.after(&failure).unwrap().await.unwrap();
+            assert!(width.is_by_size());
+            assert_eq!(next.memory.on_nodes(), 0, "wider it may need less there");
+            again.begins(next.memory, next.minimum);
+            assert!(again.after(&refused()).is_none(), "no node has enough");
+            let next = again.after(&short()).unwrap().await.unwrap();
+            assert_eq!(next.memory.on_nodes(), 5 << 20);
+        }
+        let (mut again, width) = of_width(false);
+        assert!(again.after(&refused()).is_none(), "it was as wide");
+        assert!(again.after(&short()).is_some());
+        assert!(width.is_by_size(), "it is not made narrow now");
+        assert!(
+            query(&session).0.after(&refused()).is_none(),
+            "of no cluster"
+        );
     }
 
     #[tokio::test]

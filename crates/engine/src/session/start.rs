@@ -30,6 +30,7 @@ use crate::commit_point::{CommitPoint, Run};
 use crate::effects::Effects;
 use crate::error::{Error, engine_error};
 use crate::memory::QueryMemory;
+use crate::query_width::QueryWidth;
 use crate::running::{Again, Answer, Estimate, Guard, Running, Start, StatementThreads, Streams};
 use crate::session_names::{Snapshot, changes_memory, check_read_only, check_undoable, execute};
 use crate::statement::{StatementSize, on_large_stack};
@@ -190,6 +191,7 @@ pub async fn start(
     let run = Arc::new(point.first_run());
     state.config_mut().set_extension(run);
     let may_run_again = transaction.snapshot.is_none() && !is_large && !runs_once;
+    on_nodes::has_width(&mut state, may_run_again);
     let started_by = tasks.clone();
     let (planned, physical, seen) = on_large_stack(async {
         let fingerprint = (!is_large && started_by.is_some()).then(|| Fingerprint::of(&plan));
@@ -332,9 +334,11 @@ impl Planned {
     ) -> Again<Streams> {
         let nodes = self.state.config().get_extension::<OnNodes>();
         let turn = nodes.map(|nodes| Arc::clone(&nodes.turn));
+        let width = QueryWidth::of(self.state.config());
         let estimate = self.estimate();
         let start = self.start_again(session);
-        Again::new(memory, point, start, estimate).with_turn(turn)
+        let again = Again::new(memory, point, start, estimate);
+        again.with_turn(turn).with_width(width)
     }
 
     /// The plan, to be started when it is the query's turn.

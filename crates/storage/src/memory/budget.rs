@@ -426,6 +426,17 @@ impl MemoryBudget {
         self.ledger.is_free()
     }
 
+    /// How much of what operators can have at most is free for those of a query that is not small,
+    /// in thousandths. As of the last request, or tick.
+    #[must_use]
+    pub fn free_permille(&self) -> u32 {
+        let config = ledger::config(self.limit());
+        let kept = config.reserve + config.for_small + config.limit / POOL_FLOOR;
+        let most = config.limit.saturating_sub(kept).max(1);
+        let free = u128::from(self.ledger.free().min(most));
+        u32::try_from(free * 1_000 / u128::from(most)).unwrap_or(1_000)
+    }
+
     /// Admits a query once `minimum` bytes are free for those of its operators that cannot do
     /// without. `None`: too many queries wait. `arrived` is called before it waits.
     pub async fn arrive(
@@ -986,6 +997,19 @@ mod tests {
             assert!(memory.operator_bytes() + memory.decoded_bytes() + pool.held() <= 64_000);
             memory.ledger.check();
         }
+        memory.end_operator(OPERATOR);
+    }
+
+    #[test]
+    fn nothing_is_free_when_operators_have_all_that_they_can_have() {
+        const OPERATOR: OperatorId = OperatorId(1);
+        let memory = MemoryBudget::new(64_000);
+        assert_eq!(memory.free_permille(), 1_000);
+        let query = memory.begin_query();
+        memory.begin_operator(OPERATOR, query.query(), false);
+        while memory.ask(OPERATOR, 100).is_ok() {}
+        assert!(memory.operator_bytes() < 64_000 / POOL_FLOOR * 7);
+        assert!(memory.free_permille() < 10, "{memory:?}");
         memory.end_operator(OPERATOR);
     }
 

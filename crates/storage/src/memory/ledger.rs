@@ -244,6 +244,11 @@ impl Ledger {
         core.of_queries() < core.limit() / 2 && core.has_room(core.limit() / ROOM)
     }
 
+    /// The bytes that are free for a query that is not small.
+    pub(super) fn free(&self) -> u64 {
+        self.state.lock().core.free()
+    }
+
     pub(super) fn small_max(&self) -> u64 {
         self.state.lock().core.small_max()
     }
