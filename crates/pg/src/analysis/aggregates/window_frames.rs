@@ -32,6 +32,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
+use postgres_types::Type;
 
 use crate::PgError;
 use crate::casts::{Target, decimal};
@@ -193,7 +194,11 @@ fn check_key(key: &Expr, held: &DataType, number: Option<&str>, schema: &DFSchem
     }
     let named = match held {
         DataType::List(_) => "anyarray".to_owned(),
-        _ => sql_name(&pg_type(&key.to_field(schema)?.1)),
+        _ => match pg_type(&key.to_field(schema)?.1) {
+            // It has the operators of text.
+            Type::VARCHAR => sql_name(&Type::TEXT),
+            other => sql_name(&other),
+        },
     };
     let message =
         format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {named}");
