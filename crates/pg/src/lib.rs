@@ -72,7 +72,7 @@ mod time;
 mod values;
 mod windows;
 
-pub use analysis::ASSIGNMENTS;
+pub use analysis::{ASSIGNMENTS, typed_frames};
 pub use constants::check_literals;
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};

@@ -28,6 +28,7 @@ mod set_operations;
 mod sets_in_order;
 mod union_names;
 
+pub use aggregates::typed_frames;
 pub(crate) use aggregates::{
     Dependencies, GroupingKeys, SingleDistinct, WindowFrames, called, without_keys,
 };

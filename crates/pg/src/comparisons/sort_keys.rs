@@ -1,5 +1,5 @@
 //! Values that Arrow compares differently from PostgreSQL: intervals, `jsonb`, padded texts, and
-//! arrays and rows of these.
+//! arrays and rows of these and of floats.
 //!
 //! Wherever they are compared, grouped, sorted or joined, this analyzer rule replaces them with a
 //! key with PostgreSQL's order: the length of an interval, the text of `functions/json/key.rs`, or
@@ -35,7 +35,7 @@ use crate::functions::arrays::{ALL, ANY, ARRAY_EQ};
 use crate::functions::json::{jsonb_extreme, jsonb_key};
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
-use crate::functions::{are_alike, has_key, marked_like, named_row, needs_keys};
+use crate::functions::{are_alike, has_floats, has_key, marked_like, named_row, needs_keys};
 use crate::intervals::{Overloaded, greatest, least};
 use crate::parts::has_part;
 
@@ -97,6 +97,13 @@ impl Key {
         Self::of_field(&expr.to_field(schema).ok()?.1)
     }
 
+    /// See [`Key::of`], for comparisons outside of keys, in which arrays of floats have bytes, too.
+    fn of_compared(expr: &Expr, schema: &DFSchema) -> Option<Self> {
+        let field = expr.to_field(schema).ok()?.1;
+        let is_nested = || has_floats(field.data_type()).then_some(Self::Nested);
+        Self::of_field(&field).or_else(is_nested)
+    }
+
     /// The key by which a value is compared with others; `None` also if these are arrays or rows
     /// of other types, whose keys have another form. NULL is compared with any.
     fn beside<'a>(
@@ -104,7 +111,7 @@ impl Key {
         mut others: impl Iterator<Item = &'a Expr>,
         schema: &DFSchema,
     ) -> Option<Self> {
-        let key = Self::of(expr, schema)?;
+        let key = Self::of_compared(expr, schema)?;
         if key != Self::Nested {
             return Some(key);
         }
@@ -118,7 +125,7 @@ impl Key {
 
     /// See [`Key::beside`], for the values of a subquery.
     fn beside_query(expr: &Expr, query: &Subquery, schema: &DFSchema) -> Option<Self> {
-        let key = Self::of(expr, schema)?;
+        let key = Self::of_compared(expr, schema)?;
         if key != Self::Nested {
             return Some(key);
         }
@@ -286,7 +293,7 @@ fn compared_by(expr: &Expr, schema: &DFSchema) -> Option<Key> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
             let key = beside(left, vec![right.as_ref()]);
-            key.filter(|key| of(right) == Some(*key))
+            key.filter(|key| Key::of_compared(right, schema) == Some(*key))
         }
         Expr::Between(between) => {
             let bounds = vec![between.low.as_ref(), between.high.as_ref()];

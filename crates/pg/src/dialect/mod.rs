@@ -105,7 +105,7 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.visit(&mut expressions::Variadic);
     }
     let marks = matches!(statement, Statement::Query(_));
-    let _ = statement.visit(&mut expressions::Sets { marks });
+    let _ = statement.visit(&mut expressions::Sets::new(marks));
     expressions::whole_rows::rewrite(statement);
     let _ = statement.visit(&mut expressions::Rows);
     let _ = statement.visit(&mut expressions::Texts);

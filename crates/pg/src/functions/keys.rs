@@ -56,6 +56,12 @@ fn named(field: &Field) -> Option<&str> {
     marked_type(field).filter(|name| ["jsonb", "bpchar"].contains(name))
 }
 
+/// Whether this is a type of arrays of floats. They have keys of their own as keys of groups, joins
+/// and orders (`comparisons/float_keys.rs`).
+pub(crate) fn has_floats(held: &DataType) -> bool {
+    held.is_nested() && is_float(held)
+}
+
 fn is_float(held: &DataType) -> bool {
     match held {
         DataType::Float32 | DataType::Float64 => true,

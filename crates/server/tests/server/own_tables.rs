@@ -134,6 +134,29 @@ async fn a_relation_that_a_view_reads_cannot_be_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_frames_of_a_view_are_those_of_its_query() {
+    answers(&[
+        (
+            "CREATE TABLE t AS SELECT * FROM (VALUES (DATE '2024-01-01', 1), ('2024-01-02', 2), \
+             ('2024-01-03', 4)) AS v(d, n)",
+            "",
+        ),
+        (
+            "CREATE VIEW v AS SELECT sum(1) OVER (ORDER BY d RANGE '30' PRECEDING) AS x, \
+             sum(1) OVER (ORDER BY d RANGE '1 day' PRECEDING) AS y, \
+             sum(1) OVER (ORDER BY n RANGE '1' PRECEDING) AS z FROM t",
+            "",
+        ),
+        ("SELECT sum(x), sum(y), sum(z) FROM v", "3 | 5 | 4"),
+        (
+            "CREATE VIEW w AS SELECT sum(1) OVER (ORDER BY d RANGE 30 PRECEDING) AS x FROM t",
+            "error 0A000",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn updates_store_values_as_the_columns_type_parses_them() {
     answers(&[
         (

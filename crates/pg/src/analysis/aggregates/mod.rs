@@ -18,6 +18,7 @@ pub(crate) use dependencies::{Dependencies, without_keys};
 pub(crate) use grouping::GroupingKeys;
 pub(crate) use single_distinct::SingleDistinct;
 pub(crate) use window_frames::WindowFrames;
+pub use window_frames::typed_frames;
 
 use datafusion::logical_expr::ScalarUDF;
 

@@ -32,6 +32,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits,
 };
 use datafusion::optimizer::AnalyzerRule;
+use postgres_types::Type;
 
 use crate::PgError;
 use crate::casts::{Target, decimal};
@@ -54,20 +55,29 @@ impl AnalyzerRule for WindowFrames {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
-            if !matches!(node, LogicalPlan::Window(_)) {
-                return Ok(Transformed::no(node));
-            }
-            let schema = merge_schema(&node.inputs());
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let framed = expr.transform_up(|part| framed(part, &schema))?;
-                Ok(framed.update_data(|expr| name.restore(expr)))
-            })
-        })
-        .data()
+        typed_frames(plan)
     }
+}
+
+/// Gives the frames of a plan PostgreSQL's meaning. The rule does it before DataFusion's coercion;
+/// the query of a view is coerced as soon as there is the view, without any rule.
+///
+/// # Errors
+/// 0A000 and 22013, for offsets that PostgreSQL refuses.
+pub fn typed_frames(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        if !matches!(node, LogicalPlan::Window(_)) {
+            return Ok(Transformed::no(node));
+        }
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let framed = expr.transform_up(|part| framed(part, &schema))?;
+            Ok(framed.update_data(|expr| name.restore(expr)))
+        })
+    })
+    .data()
 }
 
 fn framed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -193,7 +203,11 @@ fn check_key(key: &Expr, held: &DataType, number: Option<&str>, schema: &DFSchem
     }
     let named = match held {
         DataType::List(_) => "anyarray".to_owned(),
-        _ => sql_name(&pg_type(&key.to_field(schema)?.1)),
+        _ => match pg_type(&key.to_field(schema)?.1) {
+            // It has the operators of text.
+            Type::VARCHAR => sql_name(&Type::TEXT),
+            other => sql_name(&other),
+        },
     };
     let message =
         format!("RANGE with offset PRECEDING/FOLLOWING is not supported for column type {named}");

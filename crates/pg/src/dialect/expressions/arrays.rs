@@ -43,9 +43,7 @@ impl VisitorMut for Arrays {
             Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }
                 if (is_placeholder(right) || literal_text(right).is_some()) && !has_any(left) =>
             {
-                let array = std::mem::replace(&mut **right, null());
-                let flat = literal_text(&array).and_then(flattened);
-                let array = flat.map_or(array, |flat| text(&flat));
+                let array = flat(std::mem::replace(&mut **right, null()));
                 **right = call(AS_ARRAY, vec![array, left.as_ref().clone()]);
             }
             Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } => {
@@ -55,7 +53,7 @@ impl VisitorMut for Arrays {
                     quantified(pattern)
                 };
                 if let Some(array) = array.filter(|array| is_open(array)) {
-                    let patterns = std::mem::replace(array, null());
+                    let patterns = flat(std::mem::replace(array, null()));
                     *array = call(AS_ARRAY, vec![patterns, text("")]);
                 }
             }
@@ -267,6 +265,12 @@ fn literal(array: &str) -> Option<Expr> {
         return None;
     }
     Some(Expr::Array(Array { elem, named: true }))
+}
+
+/// An array that is written as a text, with the elements of all its dimensions in one.
+fn flat(array: Expr) -> Expr {
+    let flat = literal_text(&array).and_then(flattened);
+    flat.map_or(array, |flat| text(&flat))
 }
 
 /// The text of an array of one dimension with the elements of one of several.

@@ -8,21 +8,22 @@
 //! have several keys in brackets.
 //!
 //! A constant that is a key of grouping sets is NULL in the sets without it, but only where it is a
-//! whole item of SELECT. DataFusion takes every equal constant for the key, so others become
-//! subqueries: `HAVING (SELECT 'a') IS NULL`.
+//! whole item of SELECT or a whole key of a window. DataFusion takes every equal constant for the
+//! key, so others become subqueries: `HAVING (SELECT 'a') IS NULL`.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, OrderBy, OrderByExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value, VisitMut,
-    VisitorMut, visit_expressions,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderBy,
+    OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
+    Value, VisitMut, VisitorMut, WindowType, visit_expressions,
 };
 
 use crate::dialect::ast::{
     aggregates, arguments, call, item_expr, item_expr_mut, last_word, template, text,
 };
 use crate::functions::FAIL;
+use crate::names::MARK;
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&OrderBy>) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else {
@@ -106,7 +107,11 @@ fn is_constant(expr: &Expr) -> bool {
 
 /// Keeps constants apart from equal keys, in HAVING and inside of items.
 fn keep_constants(select: &mut Select, keys: Vec<Expr>) {
-    let mut constants = Constants { keys, depth: 0 };
+    let mut constants = Constants {
+        keys,
+        depth: 0,
+        of_windows: vec![],
+    };
     let _ = select.having.visit(&mut constants);
     for item in select.projection.iter_mut().filter_map(item_expr_mut) {
         if !constants.keys.contains(bare(item)) {
@@ -120,6 +125,26 @@ struct Constants {
     /// The number of queries and of calls with aggregates around. Arguments of these are computed
     /// before there are groups.
     depth: usize,
+    /// The constants among the keys of each window around, in whose place stands [`away`].
+    of_windows: Vec<Vec<Expr>>,
+}
+
+/// Stands for a key of a window that is not to be replaced.
+fn away() -> Expr {
+    Expr::Identifier(Ident::new(MARK.to_string()))
+}
+
+/// The keys of the window of a call; `None` for another expression.
+fn window_keys(expr: &mut Expr) -> Option<Vec<&mut Expr>> {
+    let Expr::Function(Function {
+        over: Some(WindowType::WindowSpec(window)),
+        ..
+    }) = expr
+    else {
+        return None;
+    };
+    let sorts = window.order_by.iter_mut().map(|sort| &mut sort.expr);
+    Some(window.partition_by.iter_mut().chain(sorts).collect())
 }
 
 impl Constants {
@@ -152,10 +177,23 @@ impl VisitorMut for Constants {
             select.projection = vec![SelectItem::UnnamedExpr(expr.clone())];
             *expr = Expr::Subquery(Box::new(query));
         }
+        if let Some(keys) = window_keys(expr) {
+            let constants = keys.into_iter();
+            let constants = constants.filter(|key| self.keys.contains(bare(key)));
+            let taken = constants
+                .map(|key| std::mem::replace(key, away()))
+                .collect();
+            self.of_windows.push(taken);
+        }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Some(keys) = window_keys(expr) {
+            let taken = self.of_windows.pop().unwrap_or_default();
+            let places = keys.into_iter().filter(|key| **key == away());
+            places.zip(taken).for_each(|(key, taken)| *key = taken);
+        }
         if Self::is_passed(expr) {
             self.depth -= 1;
         }

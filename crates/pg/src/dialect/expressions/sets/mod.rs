@@ -123,22 +123,43 @@ fn each(name: &str, given: &[Expr]) -> Vec<SelectItem> {
 
 /// Rewrites the sets of a statement.
 pub(in crate::dialect) struct Sets {
-    /// Whether the next query's columns may have marked names: those of a result and of each query
-    /// in another, but not those of a table that a statement makes.
-    pub(in crate::dialect) marks: bool,
+    /// Whether the columns of the outermost query may have marked names: those of a result may,
+    /// but not those of a table that a statement makes.
+    marks: bool,
+    /// The number of queries around.
+    depth: usize,
+}
+
+impl Sets {
+    pub(in crate::dialect) fn new(marks: bool) -> Self {
+        Self { marks, depth: 0 }
+    }
+
+    /// Whether the columns of the next query may have marked names: all relations but tables are
+    /// named when they are planned.
+    fn may_mark(&self) -> bool {
+        self.marks || self.depth > 0
+    }
 }
 
 impl VisitorMut for Sets {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let marks = std::mem::replace(&mut self.marks, true);
-        if matches!(*query.body, SetExpr::Query(_)) {
-            // The query in brackets, which is visited next, has the same columns.
-            self.marks = marks || query.with.is_some();
-            return ControlFlow::Continue(());
+        values::rewrite(query, self.may_mark());
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    /// Names around a query in brackets, and around a set operation, mean the columns inside.
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        let is_result = self.marks && self.depth == 0 && query.order_by.is_none();
+        match query.body.as_mut() {
+            SetExpr::Select(_) => {}
+            SetExpr::Query(_) if is_result => {}
+            body => values::unmark(body, !self.may_mark()),
         }
-        values::rewrite(query, marks);
         ControlFlow::Continue(())
     }
 

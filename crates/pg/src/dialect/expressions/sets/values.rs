@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{each_branch, last_word};
-use crate::names::of_set;
+use crate::names::{is_of_set, of_set};
 
 const VALUE: &str = "value";
 
@@ -50,6 +50,39 @@ pub(super) fn rewrite(query: &mut Query, marks: bool) {
             in_select(select, &mut [], false);
         }
     });
+}
+
+/// Takes the marks from the names of the first branch of a body, which are the body's. Several
+/// columns of sets keep theirs: no name means one of them. In a table that is made they have the
+/// names of their sets.
+pub(super) fn unmark(mut body: &mut SetExpr, is_made: bool) {
+    loop {
+        body = match body {
+            SetExpr::Query(query) => query.body.as_mut(),
+            SetExpr::SetOperation { left, .. } => left.as_mut(),
+            SetExpr::Select(select) => return unmark_items(&mut select.projection, is_made),
+            _ => return,
+        };
+    }
+}
+
+fn unmark_items(items: &mut [SelectItem], is_made: bool) {
+    let marked = items.iter_mut().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if is_of_set(&alias.value) => Some((expr, alias)),
+        _ => None,
+    });
+    let mut marked: Vec<_> = marked.collect();
+    if let [(_, alias)] = marked.as_mut_slice() {
+        alias.value = VALUE.to_owned();
+    } else if is_made {
+        for (column, alias) in marked {
+            if let Expr::CompoundIdentifier(words) = column
+                && let Some(set) = words.last()
+            {
+                *alias = set.clone();
+            }
+        }
+    }
 }
 
 /// Writes `value` as the column after which it is named, in a query and its keys of ORDER BY.
