@@ -73,7 +73,7 @@ fn unmark_items(items: &mut [SelectItem], is_made: bool) {
     });
     let mut marked: Vec<_> = marked.collect();
     if let [(_, alias)] = marked.as_mut_slice() {
-        alias.value = VALUE.to_owned();
+        VALUE.clone_into(&mut alias.value);
     } else if is_made {
         for (column, alias) in marked {
             if let Expr::CompoundIdentifier(words) = column
