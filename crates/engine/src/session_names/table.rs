@@ -398,8 +398,8 @@ impl TableProvider for MemoryTable {
             return Ok(scan);
         }
         let mut partitions = self.partitions().await;
-        // A table of few rows has them in one batch. Were its other partitions scanned too, it might
-        // be grouped in two steps and sorted in parts that are merged.
+        // A table of few rows has them in one batch. Were its other partitions scanned too, it
+        // might be grouped in two steps and sorted in parts that are merged.
         partitions.retain(|batches| batches.iter().any(|batch| batch.num_rows() > 0));
         if partitions.is_empty() {
             partitions.push(vec![]);

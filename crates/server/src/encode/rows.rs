@@ -47,7 +47,7 @@ pub(crate) struct Rows {
 
 /// Where batches come from.
 pub(crate) enum Source {
-    Query(Sending),
+    Query(Box<Sending>),
     Ready(VecDeque<RecordBatch>),
     Held(Box<HeldRows>),
 }

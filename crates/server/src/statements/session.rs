@@ -156,7 +156,7 @@ impl Session {
         };
         let rows = Sending::new(running, self.senders.clone());
         let announced = announced.unwrap_or_else(|| Arc::clone(rows.schema()));
-        let rows = Rows::new(announced, formats, Source::Query(rows), word)?;
+        let rows = Rows::new(announced, formats, Source::Query(Box::new(rows)), word)?;
         Ok(Outcome::Rows(Box::new(rows.in_zone(self.zone()))))
     }
 
