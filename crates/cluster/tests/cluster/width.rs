@@ -225,6 +225,7 @@ async fn a_worker_whose_memory_another_query_has_gets_no_part() {
     let tables = common::borrowed(&tables);
     let workers = workers::start(2);
     let session = workers::session(&workers, &tables).await;
+    session.set("coscan.cluster_width", "load").unwrap();
     let expected = rows(&session, SUM).await.unwrap();
     let memory = &workers[0].engine.runtime().memory_pool;
     let other = MemoryConsumer::new("another query").register(memory);
