@@ -1,9 +1,9 @@
-//! Where do the messages of a server go that no client asked for?
+//! Where do messages go that a server has for its operator, and not for a client?
 //!
 //! To standard error, a line each: the time, the level, where, what. `COSCAN_LOG` says how much:
 //! `off`, `error`, `warn` (the default), `info` or `debug`. Only Coscan's own crates are heard.
-//! A thread of its own writes the lines. Standard error may be a terminal that was stopped, or a
-//! pipe that nobody reads, and some messages come from threads that hold locks of the whole engine.
+//! A thread of its own writes the lines: a stopped terminal or a full pipe blocks the writer, and
+//! some messages come from threads that hold locks of the whole engine.
 //! Bounds: [`LINES_MAX`] lines a second, so that no client fills a disk, and [`WAITING_MAX`] that
 //! wait to be written. The first line after a gap says how many are missing.
 
@@ -77,7 +77,7 @@ impl Lines {
         let write = move || {
             for job in jobs {
                 match job {
-                    // Nobody can be told that standard error is closed.
+                    // A closed standard error leaves no place for the message.
                     Job::Line(line) => drop(writeln!(out, "{line}")),
                     Job::End(done) => drop(done),
                 }
@@ -165,7 +165,7 @@ impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now = humantime::format_rfc3339_millis(SystemTime::now());
         let (level, place) = (self.0.level(), self.0.target());
-        // Names of a client's may be commands to a terminal.
+        // A client chooses names, and control characters in them are commands to a terminal.
         let text = self.0.args().to_string().replace(char::is_control, " ");
         write!(f, "{now} {level} {place}: {text}")
     }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_standard_error() {
+    fn no_thread_waits_for_standard_error() {
         let (release, hang) = channel();
         let taken = Arc::<Mutex<Vec<u8>>>::default();
         let out = Stuck {

@@ -675,8 +675,8 @@ fn what_spills_is_not_needed_to_run_again() {
 }
 
 /// An aggregate of a few bytes gains nothing by spilling: its table keeps the room for a batch, and
-/// it fails if it cannot have that. It lost to promises that nobody used, its own query's among
-/// them.
+/// the aggregate fails without that room. Here unused promises fill the memory, its own query's
+/// among them.
 #[test]
 fn what_an_operator_needs_for_a_batch_comes_out_of_its_minimum() {
     for batch in [0, 50] {

@@ -4,7 +4,7 @@
 //! So a query that finds no memory on a node is from then on as wide as its size asks for, whatever
 //! the nodes are busy with (`running/rerun.rs`), and so is from the beginning one that must not run
 //! again (`session/on_nodes.rs`).
-//! Not here: who makes queries narrow, and when (`coscan-cluster`).
+//! Not here: when the coordinator narrows a query (`coscan-cluster`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -7,7 +7,7 @@
 //! Queries take turns to ask: one that comes while nodes are asked waits for the same answers.
 //! Not here: what follows from it (`coscan_core::parallelism::nodes`, `chosen.rs`).
 //! Bounds: an entry for each node of the list that was asked; a node is asked once in
-//! [`ASKED_AFTER`] at most, and nobody's turn takes longer than [`ANSWERED_WITHIN`].
+//! [`ASKED_AFTER`] at most, and a turn takes at most [`ANSWERED_WITHIN`].
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ impl Known {
 }
 
 impl Loads {
-    /// The turn to ask nodes, once nobody else has it.
+    /// Waits for the turn to ask nodes, which one query has at a time.
     pub(super) async fn turn(&self) -> sync::MutexGuard<'_, ()> {
         self.turn.lock().await
     }

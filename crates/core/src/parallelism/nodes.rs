@@ -37,11 +37,11 @@ const WIDER_PERMILLE: u64 = 6_000;
 /// The most halvings: of more nodes than a cluster has.
 const HALVINGS_MAX: u32 = 16;
 
-/// Devices that are used for more of the time have none for what a narrow query reads anew, which
-/// is up to as much again. Thousandths.
+/// Devices in use for more of the time keep queries wide: a narrow query reads up to twice as much,
+/// and they have no time for that. Thousandths.
 const DEVICE_BUSY_PERMILLE: u64 = 500;
 
-/// Devices that are used for less of the time have. Thousandths.
+/// Devices in use for less of the time no longer keep queries wide. Thousandths.
 const DEVICE_FREE_PERMILLE: u64 = 400;
 
 /// A node with less free memory gets no part: the next operator would be refused. Thousandths.
