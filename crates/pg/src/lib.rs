@@ -70,6 +70,7 @@ mod shared;
 mod subqueries;
 mod time;
 mod values;
+mod visits;
 mod windows;
 
 pub use analysis::{ASSIGNMENTS, typed_frames};

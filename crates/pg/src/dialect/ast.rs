@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName, Query, SelectItem, SetExpr,
-    TableFactor, Value, Visit, Visitor,
+    TableFactor, Value, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::visits::Look;
 
 /// `name(arguments)`.
 pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
@@ -211,7 +213,7 @@ pub(super) fn selected(expr: Expr) -> Expr {
 /// Whether the expression contains an aggregate outside of its subqueries.
 pub(super) fn aggregates(expr: &Expr) -> bool {
     let mut search = AggregateSearch { within: 0 };
-    expr.visit(&mut search).is_break()
+    expr.look(&mut search).is_break()
 }
 
 struct AggregateSearch {

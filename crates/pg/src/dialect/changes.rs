@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Query, SetExpr, Statement, TableFactor, TableWithJoins,
-    Update, With, visit_expressions,
+    Update, With,
 };
 
 use super::ast::{call, last_word, template, text};
@@ -29,6 +29,7 @@ use super::expressions::fields;
 use super::names::{first_select, folded, is_wild};
 use super::relations::query_of;
 use crate::functions::FAIL;
+use crate::visits::visit_expressions;
 
 /// Functions whose value differs from call to call.
 const VOLATILE: [&str; 3] = ["random", "clock_timestamp", "gen_random_uuid"];

@@ -36,7 +36,7 @@ mod siblings;
 mod spelling;
 mod stored;
 
-use datafusion::sql::sqlparser::ast::{Statement, VisitMut};
+use datafusion::sql::sqlparser::ast::Statement;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
@@ -50,6 +50,8 @@ pub(crate) use expressions::{
 pub(crate) use lexical::Excluded;
 pub use lexical::{Grammar, is_every_column};
 use names::mark_mentions;
+
+use crate::visits::Walk;
 pub(crate) use names::{folded, is_marked, take_mark};
 pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub use queries::using::without_operators;
@@ -82,36 +84,36 @@ pub fn rewrite(statement: &mut Statement) {
     names::outer_names::rewrite(statement);
     names::table_names::rewrite(statement);
     let mut spelling = spelling::Spelling::default();
-    let _ = statement.visit(&mut spelling);
+    let _ = statement.walk(&mut spelling);
     // Each pass walks over the whole tree. Those of rare forms are left out where there are none.
     if spelling.has_texts {
-        let _ = statement.visit(&mut expressions::Conditions);
+        let _ = statement.walk(&mut expressions::Conditions);
     }
-    let _ = statement.visit(&mut expressions::Arrays);
-    let _ = statement.visit(&mut catalog::Oids);
+    let _ = statement.walk(&mut expressions::Arrays);
+    let _ = statement.walk(&mut catalog::Oids);
     if spelling.calls.order_groups {
-        let _ = statement.visit(&mut expressions::Hypothetical);
+        let _ = statement.walk(&mut expressions::Hypothetical);
     }
     queries::rewrite(statement);
     if spelling.reads_catalog {
-        let _ = statement.visit(&mut catalog::TableOid);
-        let _ = statement.visit(&mut catalog::Procedures);
-        let _ = statement.visit(&mut catalog::Folding::default());
+        let _ = statement.walk(&mut catalog::TableOid);
+        let _ = statement.walk(&mut catalog::Procedures);
+        let _ = statement.walk(&mut catalog::Folding::default());
     }
     if spelling.calls.name_arguments {
-        let _ = statement.visit(&mut expressions::NamedArguments);
+        let _ = statement.walk(&mut expressions::NamedArguments);
     }
     if spelling.calls.spread_arrays {
-        let _ = statement.visit(&mut expressions::Variadic);
+        let _ = statement.walk(&mut expressions::Variadic);
     }
     let marks = matches!(statement, Statement::Query(_));
-    let _ = statement.visit(&mut expressions::Sets::new(marks));
+    let _ = statement.walk(&mut expressions::Sets::new(marks));
     expressions::whole_rows::rewrite(statement);
-    let _ = statement.visit(&mut expressions::Rows);
-    let _ = statement.visit(&mut expressions::Texts);
+    let _ = statement.walk(&mut expressions::Rows);
+    let _ = statement.walk(&mut expressions::Texts);
     // Last, because the other passes expect casts as the parser makes them.
     if !matches!(statement, Statement::Set(_)) {
-        let _ = statement.visit(&mut expressions::Times);
+        let _ = statement.walk(&mut expressions::Times);
     }
     expressions::literals::rewrite(statement);
     relations::rewrite(statement);

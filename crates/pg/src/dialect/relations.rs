@@ -13,11 +13,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Cte, Expr, Ident, Query, SelectItem, SetExpr, SetOperator, Statement, TableAlias, TableFactor,
-    VisitMut, VisitorMut, visit_expressions, visit_relations,
+    VisitorMut,
 };
 
 use super::ast::{call, last_word, template, text};
 use crate::functions::FAIL;
+use crate::visits::{Walk, visit_expressions, visit_relations};
 
 /// The alias of the first term of a recursive query. No statement can use this name.
 pub(crate) const FIRST_TERM: &str = "first\u{1f}";
@@ -31,10 +32,10 @@ pub(super) fn rewrite(statement: &mut Statement) {
         && let Some(source) = &mut insert.source
         && let SetExpr::Values(values) = source.body.as_mut()
     {
-        let _ = values.visit(&mut Relations);
+        let _ = values.walk(&mut Relations);
         return;
     }
-    let _ = statement.visit(&mut Relations);
+    let _ = statement.walk(&mut Relations);
 }
 
 /// A query that consists of a body only.

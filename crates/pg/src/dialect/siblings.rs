@@ -14,16 +14,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Ident, Query, Select, SetExpr, Setting, Statement, TableFactor, TableWithJoins, VisitMut,
-    VisitorMut,
+    Ident, Query, Select, SetExpr, Setting, Statement, TableFactor, TableWithJoins, VisitorMut,
 };
 
 use super::ast::{each_branch, null};
 use super::expressions::ROWS_OF;
 use super::names::folded;
+use crate::visits::Walk;
 
 pub(super) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Siblings);
+    let _ = statement.walk(&mut Siblings);
 }
 
 struct Siblings;

@@ -6,11 +6,12 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CopySource, CopyTarget, Expr, Ident, Query, Statement, TableFactor, VisitMut, VisitorMut,
+    CopySource, CopyTarget, Expr, Ident, Query, Statement, TableFactor, VisitorMut,
 };
 
 use super::ast::call;
 use crate::functions::text::UUID_BYTES;
+use crate::visits::Walk;
 
 /// A uuid as the column of a file stores it.
 #[must_use]
@@ -46,7 +47,7 @@ pub fn keep_stored_types(statement: &mut Statement) {
 
 /// Marks the tables that a query reads, so that they keep the types of their files.
 pub fn as_stored(query: &mut Query) {
-    let _ = query.visit(&mut Mark);
+    let _ = query.walk(&mut Mark);
 }
 
 struct Mark;

@@ -25,6 +25,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::types::Kind;
 use crate::casts::{CAST, arrow_cast};
 use crate::functions::first_value;
+use crate::visits::Walk;
 
 /// The Arrow type of each parameter of a plan, by its number. The field's metadata names types
 /// that Arrow lacks.
@@ -32,7 +33,7 @@ pub type PlanKinds = BTreeMap<usize, FieldRef>;
 
 /// Writes the kinds of parameters into a statement. Parameters without a kind are left alone.
 pub fn write_kinds(statement: &mut impl VisitMut, kinds: &BTreeMap<usize, Kind>) {
-    let _ = statement.visit(&mut Writer(kinds));
+    let _ = statement.walk(&mut Writer(kinds));
 }
 
 struct Writer<'a>(&'a BTreeMap<usize, Kind>);

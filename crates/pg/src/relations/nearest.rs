@@ -10,7 +10,9 @@ use std::ops::ControlFlow;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::Expr as PlannedExpr;
 use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, SetExpr, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, Query, SetExpr, VisitorMut};
+
+use crate::visits::Walk;
 
 /// Qualifies the names in the query of a function, and drops the names of its siblings.
 pub(super) fn resolve(query: &mut Query, context: &mut dyn RelationPlannerContext) {
@@ -25,8 +27,8 @@ pub(super) fn resolve(query: &mut Query, context: &mut dyn RelationPlannerContex
         queries: 0,
         context,
     };
-    let _ = select.projection.visit(&mut nearest);
-    let _ = select.selection.visit(&mut nearest);
+    let _ = select.projection.walk(&mut nearest);
+    let _ = select.selection.walk(&mut nearest);
 }
 
 struct Nearest<'a, 'b> {

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, Expr, FunctionArguments, GroupByExpr, Ident, JoinConstraint,
     JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
-    TableFactor, TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
+    TableFactor, TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -30,6 +30,7 @@ use crate::dialect::ast::{
     literal_text, null, qualifier, text,
 };
 use crate::dialect::expressions::SUBSCRIPTS;
+use crate::visits::Walk;
 
 /// Visits inner queries before outer ones.
 #[derive(Default)]
@@ -80,11 +81,11 @@ impl Folding {
         };
         for item in &mut select.projection {
             if let Some(expr) = item_expr_mut(item) {
-                let _ = expr.visit(&mut folded);
+                let _ = expr.walk(&mut folded);
             }
         }
         if let Some(condition) = &mut select.selection {
-            let _ = condition.visit(&mut folded);
+            let _ = condition.walk(&mut folded);
         }
         if !self.select_is_empty(select) {
             return;

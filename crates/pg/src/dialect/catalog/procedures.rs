@@ -5,14 +5,13 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Query, Select, SetExpr, VisitMut, VisitorMut,
-};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Query, Select, SetExpr, VisitorMut};
 
 use super::facts::Fact;
 use super::oids::OidKind;
 use super::scope::Scope;
 use crate::dialect::ast::{call, null};
+use crate::visits::Walk;
 
 pub(in crate::dialect) struct Procedures;
 
@@ -38,7 +37,7 @@ fn in_body(body: &mut SetExpr) {
 
 fn in_select(select: &mut Select) {
     let scope = Scope::of(select);
-    let _ = select.visit(&mut Comparisons { scope: &scope });
+    let _ = select.walk(&mut Comparisons { scope: &scope });
 }
 
 struct Comparisons<'a> {

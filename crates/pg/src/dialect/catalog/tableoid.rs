@@ -8,13 +8,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, VisitMut,
-    VisitorMut,
+    Expr, Ident, JoinConstraint, JoinOperator, Query, Select, SelectItem, SetExpr, VisitorMut,
 };
 
 use super::oids::OidKind;
 use super::scope::Scope;
 use crate::dialect::ast::{call, text};
+use crate::visits::Walk;
 
 /// Visits inner queries first; they may also name columns of the queries around them.
 pub(in crate::dialect) struct TableOid;
@@ -51,10 +51,10 @@ fn in_select(select: &mut Select) {
         }
     }
     let mut replace = Replace { scope, depth: 0 };
-    let _ = select.projection.visit(&mut replace);
-    let _ = select.selection.visit(&mut replace);
-    let _ = select.having.visit(&mut replace);
-    let _ = select.group_by.visit(&mut replace);
+    let _ = select.projection.walk(&mut replace);
+    let _ = select.selection.walk(&mut replace);
+    let _ = select.having.walk(&mut replace);
+    let _ = select.group_by.walk(&mut replace);
     for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
         if let JoinOperator::Join(JoinConstraint::On(on))
         | JoinOperator::Inner(JoinConstraint::On(on))
@@ -63,7 +63,7 @@ fn in_select(select: &mut Select) {
         | JoinOperator::Right(JoinConstraint::On(on))
         | JoinOperator::RightOuter(JoinConstraint::On(on)) = &mut join.join_operator
         {
-            let _ = on.visit(&mut replace);
+            let _ = on.walk(&mut replace);
         }
     }
 }

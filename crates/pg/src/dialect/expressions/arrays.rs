@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Array, ArrayElemTypeDef, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments,
-    GroupByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, Value, VisitMut,
-    VisitorMut, visit_expressions,
+    GroupByExpr, OrderByKind, Query, SelectItem, SetExpr, Statement, TableFactor, Value,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 
@@ -23,6 +23,7 @@ use crate::dialect::ast::{
 };
 use crate::dialect::names::folded;
 use crate::dialect::{Grammar, SUBSCRIPTS};
+use crate::visits::{Walk, visit_expressions};
 
 pub(in crate::dialect) struct Arrays;
 
@@ -138,7 +139,7 @@ fn collected_in_order(query: &Query) -> Option<Expr> {
         return None;
     };
     let mut place = Some(ordered);
-    let _ = made.visit(&mut Inner { place: &mut place });
+    let _ = made.walk(&mut Inner { place: &mut place });
     match made.body.as_mut() {
         SetExpr::Select(select) => match select.projection.first()? {
             SelectItem::UnnamedExpr(expr) if place.is_none() => Some(expr.clone()),

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, NamedWindowExpr, OrderByKind,
-    Query, Select, Statement, Subscript, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    Query, Select, Statement, Subscript, TableFactor, UnaryOperator, Value, VisitorMut,
     WindowFrameBound, WindowSpec, WindowType,
 };
 
@@ -27,13 +27,14 @@ use crate::casts::{CAST, Target};
 use crate::dialect::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 use crate::numbers::aggregation::{CASE, CASE_OF};
 use crate::numbers::numeric::Numeric;
+use crate::visits::Walk;
 
 /// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are not planned.
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::CreateTable(create) => {
             if let Some(query) = &mut create.query {
-                let _ = query.visit(&mut Literals);
+                let _ = query.walk(&mut Literals);
             }
         }
         Statement::Query(_)
@@ -45,7 +46,7 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
         | Statement::Copy { .. }
         | Statement::Declare { .. }
         | Statement::Prepare { .. } => {
-            let _ = statement.visit(&mut Literals);
+            let _ = statement.walk(&mut Literals);
         }
         _ => {}
     }
@@ -103,10 +104,10 @@ impl VisitorMut for Literals {
             TableFactor::Table {
                 args: Some(args), ..
             } => {
-                let _ = args.args.visit(&mut KeepAll);
+                let _ = args.args.walk(&mut KeepAll);
             }
             TableFactor::Function { args, .. } => {
-                let _ = args.visit(&mut KeepAll);
+                let _ = args.walk(&mut KeepAll);
             }
             _ => {}
         }
@@ -449,7 +450,7 @@ fn keep_places(function: &mut Function) {
 
 /// Marks every number in an expression.
 fn keep_all(expr: &mut Expr) {
-    let _ = expr.visit(&mut KeepAll);
+    let _ = expr.walk(&mut KeepAll);
 }
 
 struct KeepAll;

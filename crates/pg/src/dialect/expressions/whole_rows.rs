@@ -25,7 +25,7 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, ObjectName, OrderBy, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins,
-    VisitMut, VisitorMut,
+    VisitorMut,
 };
 
 use crate::functions::FIELDS_NULL;
@@ -33,6 +33,7 @@ use crate::functions::FIELDS_NULL;
 use crate::dialect::ast::{boolean, call, each_branch, last_word, null, template, text};
 use crate::dialect::names::folded;
 use crate::names::MARK;
+use crate::visits::Walk;
 
 /// The operator between a name and the row that it may refer to.
 pub(crate) const WHOLE: &str = "\u{1f}whole";
@@ -47,7 +48,7 @@ pub(crate) fn row_column(relation: &str) -> String {
 }
 
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Queries::default());
+    let _ = statement.walk(&mut Queries::default());
 }
 
 #[derive(Default)]
@@ -102,9 +103,9 @@ fn in_select(select: &mut Select, order_by: Option<&mut OrderBy>) {
         factors: 0,
         passed: HashSet::new(),
     };
-    let _ = select.visit(&mut whole);
+    let _ = select.walk(&mut whole);
     if let Some(order_by) = order_by {
-        let _ = order_by.visit(&mut whole);
+        let _ = order_by.walk(&mut whole);
     }
     if whole.used.is_empty() {
         return;

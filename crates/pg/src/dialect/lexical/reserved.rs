@@ -10,12 +10,13 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Statement, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Statement, TableFactor, Visitor};
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::words::is_space;
+use crate::visits::Look;
 
 /// Whether a word may be the label of a column without AS.
 pub(super) fn may_label(keyword: Keyword) -> bool {
@@ -48,7 +49,7 @@ fn is_reserved(keyword: Keyword) -> bool {
 /// # Errors
 /// An alias of a relation that is a reserved word.
 pub(in crate::dialect) fn refuse_names(statement: &Statement) -> Result<(), ParserError> {
-    match statement.visit(&mut Names) {
+    match statement.look(&mut Names) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(word) => {
             let message = format!("syntax error at or near \"{word}\"");

@@ -12,12 +12,13 @@ use std::collections::HashSet;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CopySource, DataType, Expr, Ident, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins,
-    TrimWhereField, VisitMut, VisitorMut, visit_expressions,
+    TrimWhereField, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 use crate::dialect::ast::last_word;
 use crate::names::MARK;
+use crate::visits::{Walk, visit_expressions};
 
 /// Calls `each` with every query whose result a client sees.
 pub(super) fn each_result(statement: &mut Statement, each: &mut impl FnMut(&mut Query)) {
@@ -55,8 +56,8 @@ pub(in crate::dialect) fn unique(statement: &mut Statement) {
         }
         _ => {}
     }
-    let _ = statement.visit(&mut Inner);
-    let _ = statement.visit(&mut Apart);
+    let _ = statement.walk(&mut Inner);
+    let _ = statement.walk(&mut Apart);
 }
 
 /// Names the columns to which a statement can refer: those of relations, and those that ORDER BY

@@ -7,15 +7,16 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Ident, Query, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
+    Ident, Query, Statement, TableAlias, TableFactor, VisitorMut,
 };
 
 use super::column_names::folded;
 use super::mentions::only_word;
 use crate::names::MARK;
+use crate::visits::Walk;
 
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut HiddenNames::default());
+    let _ = statement.walk(&mut HiddenNames::default());
 }
 
 #[derive(Default)]
@@ -59,10 +60,10 @@ fn rename(query: &mut Query, at: usize, mut renamed: Renamed) {
     let Some(mut with) = query.with.take() else {
         return;
     };
-    let _ = query.visit(&mut renamed);
+    let _ = query.walk(&mut renamed);
     let first = if with.recursive { 0 } else { at + 1 };
     for cte in with.cte_tables.iter_mut().skip(first) {
-        let _ = cte.query.visit(&mut renamed);
+        let _ = cte.query.walk(&mut renamed);
     }
     if let Some(cte) = with.cte_tables.get_mut(at) {
         cte.alias.name = Ident::with_quote('"', renamed.to);

@@ -11,17 +11,18 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Ident, ObjectName, Query, TableFactor, VisitMut, VisitorMut, With, visit_relations,
+    Cte, Ident, ObjectName, Query, TableFactor, VisitorMut, With,
 };
 
 use super::column_names::folded;
+use crate::visits::{Walk, visit_relations};
 
 /// The mark of a mention: its only partition has this name.
 const SEVERAL: &str = "several\u{1f}";
 
 /// Marks the mentions in a statement or in a query.
-pub(crate) fn mark_mentions(part: &mut impl VisitMut) {
-    let _ = part.visit(&mut Queries);
+pub(crate) fn mark_mentions(part: &mut impl Walk) {
+    let _ = part.walk(&mut Queries);
 }
 
 /// Whether a relation with these partitions is a mention.
@@ -51,7 +52,7 @@ impl VisitorMut for Queries {
         if names.is_empty() {
             return ControlFlow::Continue(());
         }
-        query.visit(&mut Mentions { names })
+        query.walk(&mut Mentions { names })
     }
 }
 

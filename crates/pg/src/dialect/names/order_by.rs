@@ -16,11 +16,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
-    VisitMut, VisitorMut, visit_expressions,
+    VisitorMut,
 };
 
 use super::column_names::{first_select, folded};
 use crate::names::{MARK, on_the_wire};
+use crate::visits::{Walk, visit_expressions};
 
 /// Names the columns of queries so that ORDER BY does not confuse them with the input's.
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
@@ -33,7 +34,7 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
             ControlFlow::Continue(())
         }
     }
-    let _ = statement.visit(&mut Queries);
+    let _ = statement.walk(&mut Queries);
 }
 
 fn meant(query: &mut Query) {

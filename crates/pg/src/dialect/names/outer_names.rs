@@ -15,15 +15,16 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     CreateTable, Expr, Ident, Query, SelectItem, SetExpr, Statement, TableAlias,
-    TableAliasColumnDef, TableFactor, TableWithJoins, ViewColumnDef, VisitMut, VisitorMut,
+    TableAliasColumnDef, TableFactor, TableWithJoins, ViewColumnDef, VisitorMut,
 };
 
 use super::column_names::{first_select, folded, is_wild};
 use crate::dialect::ast::template;
 use crate::names::{MARK, on_the_wire};
+use crate::visits::Walk;
 
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Relations::default());
+    let _ = statement.walk(&mut Relations::default());
     match statement {
         Statement::CreateTable(table) => new_table(table),
         Statement::CreateView(view) => {

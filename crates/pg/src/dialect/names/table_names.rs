@@ -13,21 +13,22 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     Expr, FromTable, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement,
-    TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind, VisitMut, VisitorMut,
+    TableAlias, TableFactor, TableWithJoins, UpdateTableFromKind, VisitorMut,
 };
 
 use super::column_names::folded;
 use crate::names::MARK;
+use crate::visits::Walk;
 
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     let mut found = Scopes::default();
-    let _ = statement.visit(&mut found);
+    let _ = statement.walk(&mut found);
     if !found.outer.is_empty() {
         let mut scopes = Scopes {
             renamed: found.outer,
             ..Scopes::default()
         };
-        let _ = statement.visit(&mut scopes);
+        let _ = statement.walk(&mut scopes);
     }
 }
 

@@ -7,19 +7,20 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Function, OrderBy, Select, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{Expr, Function, OrderBy, Select, VisitorMut};
 
 use crate::dialect::ast::{boolean, is_aggregate, with_ands};
 use crate::dialect::own_exprs::OwnExprs;
+use crate::visits::Walk;
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let mut alike = Alike::default();
     let mut own = OwnExprs::new(|expr| alike.tell_apart(expr));
-    let _ = select.projection.visit(&mut own);
-    let _ = select.having.visit(&mut own);
-    let _ = select.qualify.visit(&mut own);
+    let _ = select.projection.walk(&mut own);
+    let _ = select.having.walk(&mut own);
+    let _ = select.qualify.walk(&mut own);
     if let Some(order_by) = order_by {
-        let _ = order_by.visit(&mut own);
+        let _ = order_by.walk(&mut own);
     }
 }
 
@@ -68,6 +69,6 @@ fn without_casts(call: &Function) -> String {
         }
     }
     let mut call = Expr::Function(call.clone());
-    let _ = call.visit(&mut Casts);
+    let _ = call.walk(&mut Casts);
     call.to_string().to_lowercase()
 }

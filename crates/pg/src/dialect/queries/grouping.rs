@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, OrderBy,
     OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Value, VisitMut, VisitorMut, WindowType, visit_expressions,
+    Value, VisitorMut, WindowType,
 };
 
 use crate::dialect::ast::{
@@ -24,6 +24,7 @@ use crate::dialect::ast::{
 };
 use crate::functions::FAIL;
 use crate::names::MARK;
+use crate::visits::{Walk, visit_expressions};
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&OrderBy>) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else {
@@ -112,10 +113,10 @@ fn keep_constants(select: &mut Select, keys: Vec<Expr>) {
         depth: 0,
         of_windows: vec![],
     };
-    let _ = select.having.visit(&mut constants);
+    let _ = select.having.walk(&mut constants);
     for item in select.projection.iter_mut().filter_map(item_expr_mut) {
         if !constants.keys.contains(bare(item)) {
-            let _ = item.visit(&mut constants);
+            let _ = item.walk(&mut constants);
         }
     }
 }

@@ -7,12 +7,13 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, Visit, Visitor,
+    TableAliasColumnDef, TableFactor, Visitor,
 };
 
 use crate::dialect::ast::{call, last_word, template};
 use crate::functions::time::SERIES;
 use crate::numbers::aggregation::ARRAY;
+use crate::visits::Look;
 
 pub(super) fn rewrite(select: &mut Select) {
     for item in &mut select.from {
@@ -128,5 +129,5 @@ fn names_columns(expr: &Expr) -> bool {
             }
         }
     }
-    expr.visit(&mut Columns).is_break()
+    expr.look(&mut Columns).is_break()
 }

@@ -8,13 +8,13 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Ident, LimitClause, Offset, OrderByKind, Query,
     SelectItem, SetExpr, TableAliasColumnDef, TableFactor, TableWithJoins, Value,
-    visit_expressions,
 };
 
 use crate::dialect::ast::{call, compared, item_expr, number, template, text, with_ands};
 use crate::dialect::names::{first_select, folded};
 use crate::functions::{FAIL, LIMIT_ROWS, OFFSET_ROWS};
 use crate::names::{DROPPED, MARK, on_the_wire};
+use crate::visits::visit_expressions;
 
 /// The rank and the number of a row, under names that end with [`DROPPED`]: the relation around
 /// them keeps such a name, also where it renames others (`relations/names.rs`).

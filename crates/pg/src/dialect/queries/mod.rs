@@ -33,16 +33,16 @@ mod windows;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Distinct, Expr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, VisitMut,
-    VisitorMut,
+    Distinct, Expr, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, VisitorMut,
 };
 
 use super::ast::{each_branch, item_expr};
+use crate::visits::Walk;
 use limits::position;
 
 /// Rewrites the clauses of all queries of a statement.
 pub(super) fn rewrite(statement: &mut Statement) {
-    let _ = statement.visit(&mut Queries);
+    let _ = statement.walk(&mut Queries);
 }
 
 /// Drops repeated keys, which do not change the order. (DataFusion's DISTINCT ON fails on them.)

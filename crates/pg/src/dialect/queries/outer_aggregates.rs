@@ -3,18 +3,19 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Select, Visit, VisitMut, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, Select, Visitor};
 
 use crate::dialect::ast::{is_aggregate, null, selected};
 use crate::dialect::own_exprs::OwnExprs;
+use crate::visits::{Look, Walk};
 
 pub(super) fn rewrite(select: &mut Select) {
     if let Some(condition) = &mut select.selection {
-        let _ = condition.visit(&mut OwnExprs::new(|expr| {
+        let _ = condition.walk(&mut OwnExprs::new(|expr| {
             if let Expr::Function(call) = &*expr
                 && call.over.is_none()
                 && is_aggregate(call)
-                && Visit::visit(&*expr, &mut Columns).is_break()
+                && expr.look(&mut Columns).is_break()
             {
                 let call = std::mem::replace(expr, null());
                 *expr = selected(call);

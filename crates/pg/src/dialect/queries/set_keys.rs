@@ -10,14 +10,14 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Visit,
-    Visitor,
+    Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, Visitor,
 };
 
 use super::limits::position;
 use crate::dialect::ast::{item_expr, last_word, template};
 use crate::dialect::expressions::array_of_set;
 use crate::dialect::names::folded;
+use crate::visits::Look;
 
 pub(super) fn rewrite(query: &mut Query) {
     let SetExpr::Select(select) = query.body.as_ref() else {
@@ -126,7 +126,7 @@ fn name(item: &SelectItem) -> Option<&Ident> {
 fn has_sets(select: &Select) -> bool {
     let mut sets = Sets { depth: 0 };
     let mut exprs = select.projection.iter().filter_map(item_expr);
-    exprs.any(|expr| expr.visit(&mut sets).is_break())
+    exprs.any(|expr| expr.look(&mut sets).is_break())
 }
 
 /// Finds a set-returning function outside of subqueries.

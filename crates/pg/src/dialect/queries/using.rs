@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident,
     JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitorMut,
     WildcardAdditionalOptions,
 };
 
@@ -30,6 +30,7 @@ use crate::dialect::expressions::{ROWS_OF, row_column};
 use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
 use crate::names::{DROPPED, MARK, without_marks};
+use crate::visits::Walk;
 
 /// The alias of a query whose joins depend on the columns of its tables. No statement can use it.
 pub(crate) const MERGED: &str = "merged\u{1f}";
@@ -141,16 +142,16 @@ pub(crate) fn rewrite(
     name_columns(select, &merged);
     let outputs = outputs(select);
     let mut own = OwnExprs::new(|expr| merged.replace(expr));
-    let _ = select.projection.visit(&mut own);
-    let _ = select.selection.visit(&mut own);
+    let _ = select.projection.walk(&mut own);
+    let _ = select.selection.walk(&mut own);
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-        let _ = keys.visit(&mut own);
+        let _ = keys.walk(&mut own);
     }
-    let _ = select.having.visit(&mut own);
+    let _ = select.having.walk(&mut own);
     for item in &mut select.from {
         for join in &mut item.joins {
             if let Some(JoinConstraint::On(on)) = constraint(&mut join.join_operator) {
-                let _ = on.visit(&mut own);
+                let _ = on.walk(&mut own);
             }
         }
     }
@@ -164,7 +165,7 @@ pub(crate) fn rewrite(
     for key in keys {
         // A key that is a bare name refers to a column of the result.
         if !matches!(key, Expr::Identifier(name) if outputs.contains(&folded(name))) {
-            let _ = key.visit(&mut own);
+            let _ = key.walk(&mut own);
         }
     }
 }
@@ -460,13 +461,13 @@ fn is_named_below(select: &mut Select, merged: &Merged) -> bool {
     let mut below = Below::new(&mut of_factor, |expr| {
         found |= matches!(expr, Expr::Identifier(name) if merged.value(name).is_some());
     });
-    let _ = select.visit(&mut below);
+    let _ = select.walk(&mut below);
     found
 }
 
 /// Replaces merged columns in subqueries.
 fn name_below(select: &mut Select, merged: &Merged, of_factor: ColumnsOf<'_>) {
-    let _ = select.visit(&mut Below::new(of_factor, |expr| merged.replace(expr)));
+    let _ = select.walk(&mut Below::new(of_factor, |expr| merged.replace(expr)));
 }
 
 /// Changes the names in subqueries that none of the subqueries' own relations has.

@@ -5,10 +5,10 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Query, SelectItem, SetExpr, SetOperator, SetQuantifier, TableFactor,
-    visit_expressions,
 };
 
 use crate::dialect::ast::{number, template};
+use crate::visits::visit_expressions;
 
 /// VALUES with more rows are refused, because each row becomes a SELECT.
 const ROWS_MAX: usize = 200;

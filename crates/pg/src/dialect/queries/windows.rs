@@ -6,7 +6,7 @@
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     CaseWhen, Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, OrderBy, Select,
-    Value, VisitMut, WindowSpec, WindowType,
+    Value, WindowSpec, WindowType,
 };
 
 use crate::dialect::ast::{arguments, boolean, call, is_aggregate, last_word, text};
@@ -16,6 +16,7 @@ use crate::dialect::own_exprs::OwnExprs;
 use crate::error::WINDOW_FUNCTIONS;
 use crate::functions::FAIL;
 use crate::resolve;
+use crate::visits::Walk;
 
 pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let mut windows = Windows::default();
@@ -30,9 +31,9 @@ pub(super) fn rewrite(select: &mut Select, order_by: Option<&mut OrderBy>) {
         windows.known.push((name, window));
     }
     let mut own = OwnExprs::new(|expr| windows.write_out(expr));
-    let _ = select.projection.visit(&mut own);
+    let _ = select.projection.walk(&mut own);
     if let Some(order_by) = order_by {
-        let _ = order_by.visit(&mut own);
+        let _ = order_by.walk(&mut own);
     }
 }
 

@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectNamePart, Query, SelectItem, SetExpr,
-    TableAlias, TableAliasColumnDef, TableFactor, VisitorMut, visit_expressions,
+    TableAlias, TableAliasColumnDef, TableFactor, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -30,6 +30,7 @@ use crate::functions::arrays::FLAT;
 use crate::functions::time::SERIES;
 use crate::functions::{MARKED, is_scalar, mark_of};
 use crate::resolve;
+use crate::visits::visit_expressions;
 
 /// The function that returns a set's rows as an array; `None` if the function returns no set, or
 /// if DataFusion supports it.

@@ -19,12 +19,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{each_branch, last_word};
 use crate::names::{is_of_set, of_set};
+use crate::visits::Walk;
 
 const VALUE: &str = "value";
 
@@ -112,12 +112,12 @@ fn in_select(select: &mut Select, keys: &mut [&mut Expr], marks: bool) {
             *item = as_value(column);
         }
     }
-    let _ = select.visit(&mut values);
+    let _ = select.walk(&mut values);
     if is_output {
         values.only = None;
     }
     for key in keys {
-        let _ = key.visit(&mut values);
+        let _ = key.walk(&mut values);
     }
 }
 
