@@ -35,6 +35,7 @@ use crate::error::{PgError, translate};
 use crate::functions::first_value;
 use crate::operators::is_unknown;
 use crate::parts::plan_has_part;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header. It runs first, because other rules remove expressions that no row needs.
 #[derive(Debug)]
@@ -121,7 +122,7 @@ impl Read {
         let mut places = HashSet::new();
         for expr in exprs {
             if expr
-                .exists(|inner| Ok(subquery(inner).is_some()))
+                .has(|inner| Ok(subquery(inner).is_some()))
                 .unwrap_or(true)
             {
                 return Self::All;
@@ -175,9 +176,9 @@ impl Folding {
     /// Reads untyped constants where they are written, even if their values are not needed:
     /// `'a'::uuid`.
     fn literals(&self, plan: &LogicalPlan) -> Result<()> {
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                expr.apply(|inner| {
+        plan.each_with_subqueries(|node| {
+            node.each_expression(|expr| {
+                expr.each(|inner| {
                     if is_typed_literal(inner) {
                         match self.value(inner) {
                             // Elements of an array have no common type before coercion.
@@ -246,7 +247,7 @@ impl Folding {
                 self.check(&node.input, read)
             }
             other => {
-                other.apply_expressions(|expr| {
+                other.each_expression(|expr| {
                     self.settle(expr)?;
                     Ok(TreeNodeRecursion::Continue)
                 })?;

@@ -14,7 +14,7 @@
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
@@ -29,6 +29,7 @@ use crate::casts::CAST;
 use crate::functions::json::PAIR;
 use crate::functions::some_value;
 use crate::operators::chains::INTEGERS;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -66,12 +67,12 @@ impl OptimizerRule for Guards {
             }
             _ => {
                 let names = NamePreserver::new(&node);
-                node.map_expressions(|expr| {
+                node.change_expressions(|expr| {
                     if !may_fail(&expr) {
                         return Ok(Transformed::no(expr));
                     }
                     let name = names.save(&expr);
-                    let guarded = expr.transform_up(stepped)?;
+                    let guarded = expr.change_up(stepped)?;
                     Ok(guarded.update_data(|expr| name.restore(expr)))
                 })
             }
@@ -103,12 +104,12 @@ impl OptimizerRule for FilteredCalls {
         }
         let names = NamePreserver::new(&node);
         let schema = merge_schema(&node.inputs());
-        node.map_expressions(|expr| {
+        node.change_expressions(|expr| {
             if !may_fail(&expr) {
                 return Ok(Transformed::no(expr));
             }
             let name = names.save(&expr);
-            let guarded = expr.transform_up(|expr| called(expr, &schema))?;
+            let guarded = expr.change_up(|expr| called(expr, &schema))?;
             Ok(guarded.update_data(|expr| name.restore(expr)))
         })
     }
@@ -120,7 +121,7 @@ fn filtered(all: Vec<Expr>) -> Result<Option<Vec<Expr>>> {
     let mut safe = vec![];
     let mut unsafe_ones = vec![];
     for condition in all {
-        let stepped = condition.transform_up(stepped)?;
+        let stepped = condition.change_up(stepped)?;
         changed |= stepped.transformed;
         if may_fail(&stepped.data) && !is_guarded(&stepped.data) {
             unsafe_ones.push(stepped.data);
@@ -233,7 +234,7 @@ fn is_guarded(expr: &Expr) -> bool {
 /// sum or product that may overflow, a function that is not defined for all numbers, or an advisory
 /// lock.
 fn may_fail(expr: &Expr) -> bool {
-    let found = expr.exists(|inner| {
+    let found = expr.has(|inner| {
         let Expr::ScalarFunction(call) = inner else {
             return Ok(false);
         };

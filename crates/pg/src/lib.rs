@@ -69,6 +69,7 @@ mod sent;
 mod shared;
 mod subqueries;
 mod time;
+mod trees;
 mod values;
 mod visits;
 mod windows;

@@ -6,14 +6,16 @@
 //! Not here: what a rule is for. A rule that looks says so beside its rewrite: whatever it
 //! rewrites must count as meant.
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use crate::trees::{PlanTree, Tree};
 
 /// Whether an expression of a node has a part that is meant. Subqueries are nodes of their own.
 pub(crate) fn has_part(node: &LogicalPlan, is_meant: impl Fn(&Expr) -> bool) -> bool {
     let mut found = false;
-    let looked = node.apply_expressions(|expr| {
-        found |= expr.exists(|part| Ok(is_meant(part)))?;
+    let looked = node.each_expression(|expr| {
+        found |= expr.has(|part| Ok(is_meant(part)))?;
         Ok(until(found))
     });
     // An error is left to the rule.
@@ -23,7 +25,7 @@ pub(crate) fn has_part(node: &LogicalPlan, is_meant: impl Fn(&Expr) -> bool) -> 
 /// Whether a node of the plan, or of its subqueries, has a part that is meant.
 pub(crate) fn plan_has_part(plan: &LogicalPlan, is_meant: impl Fn(&Expr) -> bool) -> bool {
     let mut found = false;
-    let looked = plan.apply_with_subqueries(|node| {
+    let looked = plan.each_with_subqueries(|node| {
         found |= has_part(node, &is_meant);
         Ok(until(found))
     });

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -26,6 +26,7 @@ use crate::operators::is_unknown;
 use crate::output::pg_type;
 use crate::parameters::{bare, output, sql_name};
 use crate::resolve::is_assignable;
+use crate::trees::Tree;
 
 /// The rule's name. Rules that change the form of UPDATE and DELETE run after it.
 pub const ASSIGNMENTS: &str = "assignments";
@@ -41,7 +42,7 @@ impl AnalyzerRule for Assignments {
                 Ok(LogicalPlan::Dml(assigned(dml, config)?))
             }
             LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => plan
-                .map_children(|child| self.analyze(child, config).map(Transformed::yes))
+                .change_children(|child| self.analyze(child, config).map(Transformed::yes))
                 .data(),
             other => Ok(other),
         }

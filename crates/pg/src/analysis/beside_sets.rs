@@ -8,12 +8,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Unnest};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header.
 #[derive(Debug, Default)]
@@ -21,7 +23,7 @@ pub(crate) struct BesideSets;
 
 impl AnalyzerRule for BesideSets {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_up_with_subqueries(|node| match node {
             LogicalPlan::Projection(list) => above(list),
             other => Ok(Transformed::no(other)),
         })
@@ -74,7 +76,7 @@ fn above(list: Projection) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new_for_projection();
     let exprs = list.expr.into_iter().map(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|expr| Ok(placed(expr))).data()?;
+        let expr = expr.change_up(|expr| Ok(placed(expr))).data()?;
         Ok(name.restore(expr))
     });
     let exprs = exprs.collect::<Result<Vec<Expr>>>()?;

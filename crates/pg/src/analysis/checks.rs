@@ -1,7 +1,7 @@
 //! Refuses plans that are errors in PostgreSQL, and those that DataFusion answers wrongly, before
 //! anything runs.
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, JoinType};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -15,6 +15,7 @@ use crate::PgError;
 use crate::operators::is_unknown;
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header.
 #[derive(Debug, Default)]
@@ -22,10 +23,10 @@ pub(crate) struct Checks;
 
 impl AnalyzerRule for Checks {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             check(node)?;
-            node.apply_expressions(|expr| {
-                expr.apply(|part| {
+            node.each_expression(|expr| {
+                expr.each(|part| {
                     call(part)?;
                     Ok(TreeNodeRecursion::Continue)
                 })
@@ -48,7 +49,7 @@ fn check(node: &LogicalPlan) -> Result<(), PgError> {
         }
         LogicalPlan::Filter(filter) => {
             let is_window = |expr: &Expr| Ok(matches!(expr, Expr::WindowFunction(_)));
-            if !filter.predicate.exists(is_window).unwrap_or(false) {
+            if !filter.predicate.has(is_window).unwrap_or(false) {
                 return Ok(());
             }
             let clause = match filter.input.as_ref() {

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -40,6 +40,7 @@ use crate::operators::{
     ComparedIn, check_comparable, check_fields, is_of_catalogue, is_unknown, numeric_of, typed,
 };
 use crate::parts::has_part;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ impl AnalyzerRule for MixedTypes {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|mut node| {
+        plan.change_up_with_subqueries(|mut node| {
             let joined = match &mut node {
                 LogicalPlan::Join(join) => padded::join(join),
                 _ => false,
@@ -61,9 +62,9 @@ impl AnalyzerRule for MixedTypes {
             }
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            let mut mapped = node.map_expressions(|expr| {
+            let mut mapped = node.change_expressions(|expr| {
                 let name = names.save(&expr);
-                let united = expr.transform_up(|part| united(part, &schema, config))?;
+                let united = expr.change_up(|part| united(part, &schema, config))?;
                 Ok(united.update_data(|expr| name.restore(expr)))
             })?;
             mapped.transformed |= joined;

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::ordered_inputs::renamed_as_before;
+use crate::trees::PlanTree;
 
 const IN_ANY_ORDER: [&str; 8] = [
     "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "count", "max", "min",
@@ -22,7 +23,7 @@ pub(crate) struct NeedlessOrders;
 
 impl AnalyzerRule for NeedlessOrders {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_up_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(aggregate) if aggregate.aggr_expr.iter().any(has_any) => {
                 dropped(aggregate)
             }

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -37,6 +37,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::sets_in_order::{are_flat, numbered, placed};
 use crate::functions::time::series_falls;
 use crate::once::Once;
+use crate::trees::{PlanTree, Tree};
 
 /// Aggregates that list their input. (The JSON aggregates are built on `array_agg`.)
 const LISTING: [&str; 2] = ["array_agg", "string_agg"];
@@ -61,11 +62,11 @@ pub(crate) struct OrderedInputs;
 
 impl AnalyzerRule for OrderedInputs {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(shown).data()?;
+        let plan = plan.change_up_with_subqueries(shown).data()?;
         let plan = result(plan)?;
-        plan.transform_down_with_subqueries(|node| {
+        plan.change_down_with_subqueries(|node| {
             if hides_order(&node) {
-                node.map_children(unsorted)
+                node.change_children(unsorted)
             } else {
                 Ok(Transformed::no(node))
             }
@@ -114,7 +115,7 @@ fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
         | LogicalPlan::Dml(_)
         | LogicalPlan::Ddl(_)
         | LogicalPlan::Statement(_) => plan
-            .map_children(|child| result(child).map(Transformed::yes))
+            .change_children(|child| result(child).map(Transformed::yes))
             .data(),
         query => Ok(sorted(&query, Orders::OF_SUBQUERIES)?.unwrap_or(query)),
     }
@@ -223,7 +224,7 @@ pub(super) fn renamed_as_before(
     change: impl Fn(Expr) -> Transformed<Expr>,
 ) -> Result<Expr> {
     let (qualifier, name) = call.qualified_name();
-    let changed = call.transform_up(|expr| Ok(change(expr)))?;
+    let changed = call.change_up(|expr| Ok(change(expr)))?;
     if !changed.transformed {
         return Ok(changed.data);
     }
@@ -517,7 +518,7 @@ fn aliased(alias: &SubqueryAlias, input: Arc<LogicalPlan>, order: Vec<Key>) -> R
     let inside = Arc::clone(input.schema());
     let alias = SubqueryAlias::try_new(input, alias.alias.clone())?;
     let order = order.into_iter().map(|key| {
-        let expr = key.expr.transform_up(|expr| match expr {
+        let expr = key.expr.change_up(|expr| match expr {
             Expr::Column(column) => {
                 let column = outside(&column, &inside, &alias.schema)?;
                 Ok(Transformed::yes(Expr::Column(column)))
@@ -555,7 +556,7 @@ fn unsorted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             Ok(Transformed::yes(input.data))
         }
         LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Union(_) => {
-            plan.map_children(unsorted)
+            plan.change_children(unsorted)
         }
         other => Ok(Transformed::no(other)),
     }

@@ -19,13 +19,15 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::trees::PlanTree;
+
 /// Counts the rows of INTERSECT ALL and EXCEPT ALL.
 #[derive(Debug, Default)]
 pub(crate) struct CountRows;
 
 impl AnalyzerRule for CountRows {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_up_with_subqueries(|node| match node {
             LogicalPlan::Join(join) if is_set_operation(&join) => {
                 Ok(Transformed::yes(counted(join)?))
             }

@@ -20,6 +20,8 @@ use datafusion::logical_expr::logical_plan::{Sort, Window};
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, SubqueryAlias, Unnest, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::trees::PlanTree;
+
 /// The number of a row before it is expanded.
 const ROW: &str = "row\u{1f}";
 /// The place of an element in its set.
@@ -33,7 +35,7 @@ pub(crate) struct SetsInOrder;
 
 impl AnalyzerRule for SetsInOrder {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_up_with_subqueries(|node| match node {
             LogicalPlan::Sort(sort) => sorted(sort),
             other => Ok(Transformed::no(other)),
         })

@@ -13,13 +13,15 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::trees::PlanTree;
+
 /// See the file's header.
 #[derive(Debug, Default)]
 pub(crate) struct UnionNames;
 
 impl AnalyzerRule for UnionNames {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| match node {
+        plan.change_up_with_subqueries(|node| match node {
             LogicalPlan::Union(union) => named(union),
             other => Ok(Transformed::no(other)),
         })

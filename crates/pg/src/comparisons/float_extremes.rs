@@ -25,6 +25,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::trees::PlanTree;
+
 /// Computes min and max of floats by integers.
 #[derive(Debug)]
 pub(crate) struct FloatExtremes;
@@ -35,7 +37,7 @@ impl AnalyzerRule for FloatExtremes {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let planned = plan.transform_up_with_subqueries(|node| match &node {
+        let planned = plan.change_up_with_subqueries(|node| match &node {
             LogicalPlan::Aggregate(aggregate) => Ok(match by_integers(aggregate)? {
                 Some(plan) => Transformed::yes(plan),
                 None => Transformed::no(node),

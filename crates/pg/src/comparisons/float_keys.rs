@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::min_max::min_udaf;
@@ -32,6 +32,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use super::list_key;
 use crate::numbers::{float_key as key, float_of_key, is_float_key as is_key, shown_float};
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -64,9 +65,9 @@ impl OptimizerRule for FloatKeys {
             LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
                 let schema = merge_schema(&node.inputs());
                 let names = NamePreserver::new(&node);
-                let node = node.map_expressions(|expr| {
+                let node = node.change_expressions(|expr| {
                     let name = names.save(&expr);
-                    let keyed = expr.transform_up(|expr| keyed(expr, &schema))?;
+                    let keyed = expr.change_up(|expr| keyed(expr, &schema))?;
                     Ok(keyed.update_data(|expr| name.restore(expr)))
                 })?;
                 node.transform_data(|node| match node {

@@ -24,6 +24,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::units;
 use crate::functions::as_it_is;
 use crate::parts::has_part;
+use crate::trees::{PlanTree, Tree};
 
 /// Hides lossy casts in comparisons.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ impl AnalyzerRule for KeepLossyCasts {
     }
 
     fn analyze(&self, plan: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
-        let kept = plan.transform_up_with_subqueries(|node| {
+        let kept = plan.change_up_with_subqueries(|node| {
             if !has_part(&node, is_comparison) {
                 return Ok(Transformed::no(node));
             }
@@ -44,7 +45,7 @@ impl AnalyzerRule for KeepLossyCasts {
                 _ => merge_schema(&node.inputs()),
             };
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            node.change_expressions(|expr| {
                 let name = names.save(&expr);
                 let mut rewriter = Comparisons {
                     schema: &schema,
@@ -138,7 +139,7 @@ fn compares(op: Operator) -> bool {
 /// A side of a comparison with its lossy casts hidden. Only casts of casts are visited, because
 /// optimizers do not search below other expressions.
 fn hidden(side: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    side.transform_down(|expr| {
+    side.change_down(|expr| {
         let (inner, to) = match &expr {
             Expr::Cast(cast) => (&cast.expr, cast.field.data_type()),
             Expr::TryCast(cast) => (&cast.expr, cast.field.data_type()),

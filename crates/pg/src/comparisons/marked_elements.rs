@@ -33,6 +33,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::list_key::list_key;
 use crate::casts::Target;
 use crate::functions::{is_marked_array, mark_of, marked_like, unmarked};
+use crate::trees::PlanTree;
 
 /// The window functions that return one of their arguments.
 const OF_VALUES: [&str; 5] = ["first_value", "last_value", "nth_value", "lag", "lead"];
@@ -47,7 +48,7 @@ impl AnalyzerRule for MarkedElements {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let analyzed = plan.transform_up_with_subqueries(|node| match node {
+        let analyzed = plan.change_up_with_subqueries(|node| match node {
             LogicalPlan::Window(window) => of_window(window),
             LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
             LogicalPlan::Distinct(Distinct::On(on)) => of_distinct(on),

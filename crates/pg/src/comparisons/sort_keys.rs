@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -38,6 +38,7 @@ use crate::functions::time::operators;
 use crate::functions::{are_alike, has_floats, has_key, marked_like, named_row, needs_keys};
 use crate::intervals::{Overloaded, greatest, least};
 use crate::parts::has_part;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl AnalyzerRule for SortKeys {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let analyzed = plan.transform_up_with_subqueries(rewrite)?;
+        let analyzed = plan.change_up_with_subqueries(rewrite)?;
         Ok(analyzed.data)
     }
 }
@@ -202,9 +203,9 @@ fn rewrite(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         other => other,
     };
-    let mut mapped = plan.map_expressions(|expr| {
+    let mut mapped = plan.change_expressions(|expr| {
         let name = names.save(&expr);
-        let mut changed = expr.transform_up(|expr| compare(expr, &schema))?;
+        let mut changed = expr.change_up(|expr| compare(expr, &schema))?;
         // The keys of a sort, and the columns of a join.
         let is_key = sorts || (joins && !matches!(changed.data, Expr::BinaryExpr(_)));
         if is_key

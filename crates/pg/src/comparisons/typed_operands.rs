@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Sort;
@@ -27,6 +27,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::scalar::ScalarValue;
+
+use crate::trees::{PlanTree, Tree};
 
 const TYPED: &str = "typed";
 
@@ -60,9 +62,9 @@ impl OptimizerRule for TypedOperands {
             LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
                 let schema = merge_schema(&node.inputs());
                 let names = NamePreserver::new(&node);
-                node.map_expressions(|expr| {
+                node.change_expressions(|expr| {
                     let name = names.save(&expr);
-                    let changed = expr.transform_up(|expr| call(expr, &schema))?;
+                    let changed = expr.change_up(|expr| call(expr, &schema))?;
                     Ok(changed.update_data(|expr| name.restore(expr)))
                 })
             }
@@ -102,7 +104,7 @@ fn order_by(sorts: &mut [Sort], schema: &DFSchema) -> Result<bool> {
 
 /// Gives types to the operands in a key, and says whether there were any without.
 fn in_key(key: &mut Expr, schema: &DFSchema) -> Result<bool> {
-    let found = std::mem::take(key).transform_up(|expr| operands(expr, schema))?;
+    let found = std::mem::take(key).change_up(|expr| operands(expr, schema))?;
     *key = found.data;
     Ok(found.transformed)
 }

@@ -19,6 +19,8 @@ use datafusion::common::{DFSchemaRef, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
+use crate::trees::PlanTree;
+
 pub(crate) use unstable::{is_ordered, is_unstable, scans_work_table};
 
 /// A mention of a query in WITH that is computed once.
@@ -75,11 +77,11 @@ impl Once {
 /// DataFusion's error for an inconsistent plan.
 pub fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         if Once::of(node).is_some() {
             return Ok(TreeNodeRecursion::Jump);
         }
-        node.apply_expressions(|expr| {
+        node.each_expression(|expr| {
             found |= expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
         })

@@ -7,7 +7,7 @@
 //! Not here: whether an order decides all ties. Only an ORDER BY of every column counts as such.
 
 use datafusion::catalog::cte_worktable::CteWorkTable;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Column, DFSchema};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
@@ -15,6 +15,7 @@ use datafusion::logical_expr::expr::{Sort, WindowFunction};
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, WindowFrameUnits};
 
 use super::Once;
+use crate::trees::{PlanTree, Tree};
 
 /// Aggregates whose result depends on the order of their rows.
 const BY_ORDER: [&str; 12] = [
@@ -49,7 +50,7 @@ const EXACT: [&str; 6] = ["bool_and", "bool_or", "count", "grouping", "max", "mi
 /// Whether another computation may return different rows; see the file's header.
 pub(crate) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         if Once::of(node).is_some() {
             return Ok(TreeNodeRecursion::Jump);
         }
@@ -59,11 +60,11 @@ pub(crate) fn is_unstable(plan: &LogicalPlan) -> Result<bool> {
             _ => false,
         };
         let input = node.inputs().first().map(|input| input.schema());
-        node.apply_expressions(|expr| {
+        node.each_expression(|expr| {
             let is_unstable = |part: &Expr| {
                 depends_on_order(part) || input.is_some_and(|input| adds_floats(part, input))
             };
-            found |= expr.is_volatile() || expr.exists(|part| Ok(is_unstable(part)))?;
+            found |= expr.is_volatile() || expr.has(|part| Ok(is_unstable(part)))?;
             Ok(TreeNodeRecursion::Continue)
         })?;
         Ok(if found {
@@ -134,7 +135,7 @@ pub(crate) fn is_ordered(plan: &LogicalPlan) -> bool {
 /// Whether a plan scans a work table whose recursive query is not part of the plan.
 pub(crate) fn scans_work_table(plan: &LogicalPlan) -> Result<bool> {
     let (mut scanned, mut own) = (vec![], vec![]);
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         match node {
             LogicalPlan::TableScan(scan) => {
                 let table = source_as_provider(&scan.source).ok();

@@ -35,6 +35,7 @@ use crate::numbers::{arithmetic, integers};
 use crate::once::Once;
 use crate::output::pg_type;
 use crate::resolve::{self, Oid, UNKNOWN, Undecided};
+use crate::trees::{PlanTree, Tree};
 
 const BOOL: Oid = 16;
 const INT4: Oid = 23;
@@ -77,7 +78,7 @@ pub fn infer(plan: &LogicalPlan, known: &BTreeMap<usize, Type>) -> Result<Inferr
         known,
         found: Inferred::default(),
     };
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         walk.node(node)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
@@ -102,7 +103,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn node(&mut self, node: &LogicalPlan) -> Result<()> {
         let schema = input_schema(node)?;
-        node.apply_expressions(|expr| {
+        node.each_expression(|expr| {
             self.visit(expr, &schema);
             self.collect(expr)?;
             Ok(TreeNodeRecursion::Continue)
@@ -182,7 +183,7 @@ impl Walk<'_> {
 
     /// Notes all parameters, and the types that DataFusion infers for them.
     fn collect(&mut self, expr: &Expr) -> Result<()> {
-        expr.apply(|expr| {
+        expr.each(|expr| {
             if let Expr::Placeholder(Placeholder { id, field }) = expr {
                 let Some(number) = number(id).filter(|number| *number > 0) else {
                     let error = PgError::new("42P02", format!("there is no parameter {id}"));

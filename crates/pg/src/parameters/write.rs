@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
 use datafusion::common::metadata::FieldMetadata;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -25,6 +25,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::types::Kind;
 use crate::casts::{CAST, arrow_cast};
 use crate::functions::first_value;
+use crate::trees::{PlanTree, Tree};
 use crate::visits::Walk;
 
 /// The Arrow type of each parameter of a plan, by its number. The field's metadata names types
@@ -138,11 +139,11 @@ fn replaced(
     plan: LogicalPlan,
     mut by: impl FnMut(&Expr) -> Result<Option<Expr>>,
 ) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.change_up_with_subqueries(|node| {
         let names = NamePreserver::new(&node);
-        let node = node.map_expressions(|expr| {
+        let node = node.change_expressions(|expr| {
             let name = names.save(&expr);
-            let changed = expr.transform_up(|expr| {
+            let changed = expr.change_up(|expr| {
                 Ok(match by(&expr)? {
                     Some(other) => Transformed::yes(other),
                     None => Transformed::no(expr),

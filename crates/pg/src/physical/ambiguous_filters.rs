@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{JoinType, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -31,6 +31,7 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::Rule;
+use crate::trees::Tree;
 
 /// DataFusion's rule that pushes filters down, in two phases.
 const RULES: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
@@ -56,7 +57,7 @@ impl PhysicalOptimizerRule for AmbiguousFilters {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let gated = plan.transform_up(|node| {
+        let gated = plan.change_up(|node| {
             if !node.is::<HashJoinExec>() && has_few_names_once(&node.schema()) {
                 return Ok(Transformed::no(node));
             }
@@ -79,7 +80,7 @@ impl PhysicalOptimizerRule for AmbiguousFilters {
         if !gated.transformed {
             return Ok(pushed);
         }
-        let opened = pushed.transform_up(|node| {
+        let opened = pushed.change_up(|node| {
             let below = node
                 .downcast_ref::<Gate>()
                 .map(|gate| Arc::clone(&gate.below));

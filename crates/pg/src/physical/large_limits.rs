@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -16,6 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
 use super::Rule;
+use crate::trees::Tree;
 
 /// DataFusion's rule that gives aggregates a limit and an order.
 const LIMIT_AGGREGATION: &str = "LimitAggregation";
@@ -48,7 +49,7 @@ impl PhysicalOptimizerRule for LargeLimits {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let found = plan.transform_down(|node| {
+        let found = plan.change_down(|node| {
             let aggregate = node.downcast_ref::<AggregateExec>();
             let limited = aggregate.zip(aggregate.and_then(AggregateExec::limit_options));
             Ok(match limited {

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -24,6 +24,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
 use super::{PLACES_SORTS, Rule};
+use crate::trees::Tree;
 
 /// Wraps `rule` if it is the one that places sorts.
 pub(super) fn around(rule: Rule) -> Rule {
@@ -43,7 +44,7 @@ impl PhysicalOptimizerRule for Offsets {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let apart = plan.transform_down(|node| {
+        let apart = plan.change_down(|node| {
             let offset = node.downcast_ref::<GlobalLimitExec>();
             let Some(offset) = offset.filter(|limit| limit.skip() > 0) else {
                 return Ok(Transformed::no(node));
@@ -57,7 +58,7 @@ impl PhysicalOptimizerRule for Offsets {
         if !apart.transformed {
             return Ok(placed);
         }
-        let together = placed.transform_down(|node| {
+        let together = placed.change_down(|node| {
             let rows = node
                 .downcast_ref::<Apart>()
                 .map(|apart| Arc::clone(&apart.rows));
@@ -86,7 +87,7 @@ impl Offsets {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let placed = self.optimize(required(input)?, config)?;
-        let bare = placed.transform_down(|node| {
+        let bare = placed.change_down(|node| {
             let input = node
                 .downcast_ref::<OutputRequirementExec>()
                 .map(OutputRequirementExec::input);

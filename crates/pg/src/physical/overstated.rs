@@ -16,7 +16,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{JoinSide, JoinType, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -38,6 +38,7 @@ use datafusion::physical_plan::{
 };
 
 use super::{PLACES_SORTS, Rule};
+use crate::trees::Tree;
 
 /// `rule`, held if it is that one.
 pub(super) fn around(rule: Rule) -> Rule {
@@ -57,7 +58,7 @@ impl PhysicalOptimizerRule for Overstated {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let stated = plan.transform_up(|node| {
+        let stated = plan.change_up(|node| {
             Ok(match what_holds(&node)? {
                 Some(_) => Transformed::yes(Arc::new(StatedExec::new(node)?) as _),
                 None => Transformed::no(node),
@@ -67,7 +68,7 @@ impl PhysicalOptimizerRule for Overstated {
         if !stated.transformed {
             return Ok(placed);
         }
-        let needed = placed.transform_up(|node| {
+        let needed = placed.change_up(|node| {
             let Some(stated) = node.downcast_ref::<StatedExec>() else {
                 return Ok(Transformed::no(node));
             };

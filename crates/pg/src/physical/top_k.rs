@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::LexOrdering;
@@ -23,6 +23,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+
+use crate::trees::Tree;
 
 /// The sort, extended to all keys of the merge above it.
 fn with_all_keys(merge: &SortPreservingMergeExec) -> Option<Arc<dyn ExecutionPlan>> {
@@ -65,7 +67,7 @@ impl PhysicalOptimizerRule for TopK {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let found = plan.transform_down(|node| {
+        let found = plan.change_down(|node| {
             let merge = node.downcast_ref::<SortPreservingMergeExec>();
             if let Some(mended) = merge.and_then(with_all_keys) {
                 return Ok(Transformed::yes(mended));

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::{LexOrdering, LexRequirement};
@@ -16,6 +16,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+
+use crate::trees::Tree;
 
 /// See the file's header.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ impl PhysicalOptimizerRule for UnprovenOrders {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let found = plan.transform_up(|node| {
+        let found = plan.change_up(|node| {
             let mut inputs = Vec::new();
             for (input, order) in node
                 .children()

@@ -8,7 +8,7 @@
 
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
@@ -24,6 +24,7 @@ use crate::functions::time::operators::{self, MINUS, PLUS};
 use crate::functions::time::{self, Kind, Overload, is_value_function, value_of};
 use crate::operators::is_unknown;
 use crate::time::calendar::{self, MICROS_PER_DAY};
+use crate::trees::Tree;
 
 /// Plans operators of dates and times, and `extract`.
 #[derive(Debug)]
@@ -259,7 +260,7 @@ fn compare_dates(op: Operator, left: &Expr, right: &Expr, kinds: [Kind; 2]) -> O
 /// Whether an expression consists of constants and functions that depend on no setting.
 fn constant_kinds(expr: &Expr) -> bool {
     let mut is_constant = true;
-    let _ = expr.apply(|part| {
+    let _ = expr.each(|part| {
         is_constant = match part {
             Expr::Literal(..) => true,
             Expr::ScalarFunction(ScalarFunction { func, args }) => {

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -27,6 +27,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::analysis::without_keys;
 use crate::functions::{MARKED, mark_of, marked_like};
 use crate::operators::padded::unpadded;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header. It runs before the rules that need types.
 #[derive(Debug, Default)]
@@ -47,13 +48,13 @@ impl AnalyzerRule for MarkedSets {
 /// # Errors
 /// DataFusion's error for an inconsistent plan.
 pub fn marked_sets(query: LogicalPlan) -> Result<LogicalPlan> {
-    let query = query.transform_up_with_subqueries(above)?;
+    let query = query.change_up_with_subqueries(above)?;
     if !query.transformed {
         return Ok(query.data);
     }
     let query = query.data;
     query
-        .transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
+        .change_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
         .data()
 }
 
@@ -102,7 +103,7 @@ fn in_select_list(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !passes_on(&plan) {
         return Ok(Transformed::no(plan));
     }
-    let below = plan.map_children(in_select_list)?;
+    let below = plan.change_children(in_select_list)?;
     if below.transformed {
         return below.map_data(LogicalPlan::recompute_schema);
     }
@@ -119,9 +120,9 @@ fn above(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     }
     let names = NamePreserver::new(&node);
-    let mapped = node.map_expressions(|expr| {
+    let mapped = node.change_expressions(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_down(|part| Ok(with_mark(part, &marks)))?;
+        let expr = expr.change_down(|part| Ok(with_mark(part, &marks)))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     })?;
     if !mapped.transformed {

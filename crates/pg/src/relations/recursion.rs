@@ -2,7 +2,7 @@
 //! accepts the digits of later terms (`declared.rs`).
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
 
@@ -10,6 +10,7 @@ use super::declared::open;
 use super::is_number_or_time;
 use crate::PgError;
 use crate::casts::Target;
+use crate::trees::{PlanTree, Tree};
 
 /// Whether a query reads the relation of this name itself, not in a subquery of FROM.
 fn names_itself(plan: &LogicalPlan, name: &str) -> bool {
@@ -29,7 +30,7 @@ fn names_itself(plan: &LogicalPlan, name: &str) -> bool {
 /// never end; 42804 if they have wider types than the first term, to which DataFusion would cast
 /// them. The first term's types are those of the work table.
 pub(super) fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
-    later.apply(|node| match node {
+    later.each(|node| match node {
         LogicalPlan::Aggregate(given)
             if !given.aggr_expr.is_empty() && names_itself(&given.input, name) =>
         {
@@ -40,7 +41,7 @@ pub(super) fn check_later(name: &str, later: &LogicalPlan) -> Result<()> {
         _ => Ok(TreeNodeRecursion::Continue),
     })?;
     let mut first: Option<SchemaRef> = None;
-    later.apply_with_subqueries(|node| {
+    later.each_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && scan.table_name.table() == name
         {

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
@@ -41,6 +41,7 @@ use crate::functions::{has_key, mark_of, marked_like};
 use crate::numbers::aggregation::{Kind, Marker, list_of, variance_of};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::decimal_sum;
+use crate::trees::{PlanTree, Tree};
 
 #[derive(Debug)]
 pub(super) struct Aggregates;
@@ -51,7 +52,7 @@ impl AnalyzerRule for Aggregates {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(|plan| match plan {
+        let plan = plan.change_up_with_subqueries(|plan| match plan {
             LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
             LogicalPlan::Window(window) => of_window(window),
             other => Ok(Transformed::no(other)),
@@ -159,7 +160,7 @@ fn plain_lists(mut aggregate: Aggregate) -> Result<Aggregate> {
     let exprs = std::mem::take(&mut aggregate.aggr_expr).into_iter();
     let exprs = exprs.map(|expr| {
         let name = NamePreserver::new_for_projection().save(&expr);
-        let plain = expr.transform_down(|expr| match expr {
+        let plain = expr.change_down(|expr| match expr {
             Expr::AggregateFunction(mut function) if is_plain_list(&function, &schema)? => {
                 function.func = array_agg::array_agg_udaf();
                 sort_distinct(&mut function.params, &schema)?;

@@ -26,6 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 use super::aggregates::{project, unaliased};
 use crate::error::PgError;
 use crate::functions::{has_key, joined_texts, mark_of, named_row, sorted_array};
+use crate::trees::PlanTree;
 
 #[derive(Debug)]
 pub(super) struct Distinct;
@@ -36,7 +37,7 @@ impl AnalyzerRule for Distinct {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(|plan| match plan {
+        let plan = plan.change_up_with_subqueries(|plan| match plan {
             LogicalPlan::Aggregate(aggregate) => of_aggregate(aggregate),
             other => Ok(Transformed::no(other)),
         })?;

@@ -15,7 +15,7 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Decimal256Type, Int16Type, Int32Type, Int64Type,
 };
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -33,6 +33,7 @@ use crate::functions::scalar::{Form, Function, Give, Row, Value, typed_field};
 use crate::numbers::arithmetic::{self, OPEN, digits};
 use crate::numbers::numeric::{Numeric, PLAIN_SCALE_MAX};
 use crate::parts::has_part;
+use crate::trees::{PlanTree, Tree};
 
 /// Functions that convert their arguments to text.
 const TEXTS: [&str; 3] = ["concat", "concat_ws", "format"];
@@ -58,7 +59,7 @@ impl AnalyzerRule for ShownScales {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(of_node).data()
+        plan.change_up_with_subqueries(of_node).data()
     }
 }
 
@@ -80,9 +81,9 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         _ => None,
     };
     let names = NamePreserver::new(&plan);
-    let mut changed = plan.map_expressions(|expr| {
+    let mut changed = plan.change_expressions(|expr| {
         let name = names.save(&expr);
-        let expr = expr.transform_up(|part| Ok(shown(part, &schema, below.as_mut())))?;
+        let expr = expr.change_up(|part| Ok(shown(part, &schema, below.as_mut())))?;
         Ok(expr.update_data(|expr| name.restore(expr)))
     })?;
     if let Some(below) = below.filter(|below| !below.scales.is_empty())

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Unnest};
 
 use super::plans::{Names, column_exprs, filter, has_outer, outer_to_columns, project, substitute};
 use super::references::subquery_of;
+use crate::trees::Tree;
 
 /// A plan with the columns of the left side, and the item's columns as expressions over it.
 pub(super) type Placed = (LogicalPlan, Vec<Expr>);
@@ -62,8 +63,7 @@ pub(super) fn placed(
 
 /// An expression over columns to the left; `None` if it uses others.
 fn over(expr: Expr, left: &LogicalPlan) -> Result<Option<Expr>> {
-    use datafusion::common::tree_node::TreeNode;
-    let is_foreign = expr.exists(|part| {
+    let is_foreign = expr.has(|part| {
         Ok(match part {
             Expr::OuterReferenceColumn(_, column) => !left.schema().has_column(column),
             other => subquery_of(other).is_some() || matches!(other, Expr::ScalarSubquery(_)),

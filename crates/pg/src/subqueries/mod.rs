@@ -34,7 +34,7 @@ mod references;
 use std::sync::Arc;
 
 use datafusion::common::JoinType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{
@@ -54,6 +54,7 @@ pub(crate) use self::references::correlated as is_correlated;
 use self::references::{correlated, holds, subquery_of};
 use crate::PgError;
 use crate::once::is_volatile;
+use crate::trees::{PlanTree, Tree};
 
 /// Replaces subqueries with joins. Runs after types are coerced.
 #[derive(Debug, Default)]
@@ -69,9 +70,9 @@ impl UnnestSubqueries {
 impl AnalyzerRule for UnnestSubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut found = false;
-        plan.apply(|node| {
+        plan.each(|node| {
             found |= matches!(node, LogicalPlan::Subquery(_));
-            node.apply_expressions(|expr| {
+            node.each_expression(|expr| {
                 found |= holds(expr, |part| subquery_of(part).is_some());
                 Ok(TreeNodeRecursion::Continue)
             })?;
@@ -87,8 +88,8 @@ impl AnalyzerRule for UnnestSubqueries {
         let mut unnesting = Unnesting::default();
         unnesting.names.computes_once = self.computes_once;
         let plan = unnesting.plan(plan)?;
-        plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
+        plan.each_with_subqueries(|node| {
+            node.each_expression(|expr| {
                 if plans::has_outer(expr) {
                     return Err(unsupported("this correlated subquery"));
                 }
@@ -148,7 +149,7 @@ impl Unnesting {
             other => Ok(Transformed::no(other)),
         });
         let plan = plan?.data;
-        plan.map_children(|child| Ok(Transformed::yes(self.plan(child)?)))
+        plan.change_children(|child| Ok(Transformed::yes(self.plan(child)?)))
             .data()
     }
 
@@ -173,7 +174,7 @@ impl Unnesting {
             return items::lateral_join(given, &mut self.names);
         }
         let mut found = false;
-        plan.apply_expressions(|expr| {
+        plan.each_expression(|expr| {
             found |= holds(expr, is_replaced);
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -293,7 +294,7 @@ impl Unnesting {
 
     /// Replaces the subqueries of an expression and joins what they need.
     fn expression(&mut self, around: &mut Around, expr: Expr) -> Result<Expr> {
-        expr.transform_down(|part| {
+        expr.change_down(|part| {
             if !is_replaced(&part) {
                 return Ok(Transformed::no(part));
             }
@@ -424,7 +425,7 @@ impl Unnesting {
         }
         let schema = given.schema;
         let (mut left, mut right) = (Around::of(given.left), Around::of(given.right));
-        let with = with.transform_down(|expr| {
+        let with = with.change_down(|expr| {
             if !is_replaced(&expr) {
                 return Ok(Transformed::no(expr));
             }
@@ -485,7 +486,7 @@ fn is_replaced(expr: &Expr) -> bool {
 /// The columns that an expression and its subqueries take from the expression's input.
 fn outer_columns(expr: &Expr) -> Vec<datafusion::common::Column> {
     let mut columns: Vec<_> = expr.column_refs().into_iter().cloned().collect();
-    let _ = expr.apply(|part| {
+    let _ = expr.each(|part| {
         if let Some(given) = subquery_of(part) {
             columns.extend(references::free(&given.subquery));
         }

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::FieldRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -24,6 +24,7 @@ use super::plans::{Names, column_exprs, filter, project_as};
 use super::references::{free, subquery, subquery_of};
 use super::unsupported;
 use crate::PgError;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header. It runs before the rules that rewrite aggregates.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ pub(crate) struct OuterAggregates;
 impl AnalyzerRule for OuterAggregates {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut found = false;
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             found |= outer_aggregates(node).next().is_some();
             Ok(match found {
                 true => TreeNodeRecursion::Stop,
@@ -82,7 +83,7 @@ fn is_outer(expr: &Expr, own: &DFSchema) -> bool {
 /// The outer columns in an expression, and the free columns of its subqueries.
 fn outer_columns(expr: &Expr) -> Vec<Column> {
     let mut columns = vec![];
-    let _ = expr.apply(|part| {
+    let _ = expr.each(|part| {
         match part {
             Expr::OuterReferenceColumn(_, column) => columns.push(column.clone()),
             part => columns.extend(
@@ -120,7 +121,7 @@ impl Moving {
             other => Ok(Transformed::no(other)),
         });
         let plan = plan.data()?;
-        let plan = plan.map_children(|child| Ok(Transformed::yes(self.plan(child)?)));
+        let plan = plan.change_children(|child| Ok(Transformed::yes(self.plan(child)?)));
         self.node(plan.data()?)
     }
 
@@ -189,7 +190,7 @@ impl Moving {
         moved: &mut Vec<Moved>,
     ) -> Result<Subquery> {
         let plan = Arc::unwrap_or_clone(given.subquery);
-        let plan = plan.transform_up_with_subqueries(|node| {
+        let plan = plan.change_up_with_subqueries(|node| {
             let concerned = outer_aggregates(&node).any(|call| names(call, own));
             match node {
                 LogicalPlan::Aggregate(aggregate) if concerned => {
@@ -259,7 +260,7 @@ fn lateral_item_has(plan: &LogicalPlan, left: &DFSchema) -> Result<bool> {
     Ok(match plan {
         LogicalPlan::Subquery(item) => {
             let mut found = false;
-            item.subquery.apply_with_subqueries(|node| {
+            item.subquery.each_with_subqueries(|node| {
                 found |= outer_aggregates(node).any(|call| names(call, left));
                 Ok(TreeNodeRecursion::Continue)
             })?;
@@ -333,7 +334,7 @@ fn of_query(call: Expr, own: &DFSchema) -> Result<Expr> {
         }
         other => Transformed::no(other),
     };
-    call.transform_up(|expr| Ok(plain(expr))).data()
+    call.change_up(|expr| Ok(plain(expr))).data()
 }
 
 /// Refuses columns that an expression cannot use after grouping.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{
     Column, DFSchema, ExprSchema, JoinType, NullEquality, ScalarValue, TableReference,
 };
@@ -21,6 +21,7 @@ use datafusion::logical_expr::{
 
 use super::references::holds;
 use crate::functions::some_value;
+use crate::trees::Tree;
 
 /// Generates names that are unique in the statement.
 #[derive(Default)]
@@ -200,7 +201,7 @@ pub(super) fn substitute(expr: Expr, schema: &DFSchema, values: &[Expr]) -> Resu
         }
         other => Ok(Transformed::no(other)),
     };
-    expr.transform_up(replaced).data()
+    expr.change_up(replaced).data()
 }
 
 /// Turns outer references into columns, once these are on the left side of a join.
@@ -209,7 +210,7 @@ pub(super) fn outer_to_columns(expr: Expr) -> Result<Expr> {
         Expr::OuterReferenceColumn(_, column) => Transformed::yes(Expr::Column(column)),
         other => Transformed::no(other),
     };
-    expr.transform_up(|expr| Ok(plain(expr))).data()
+    expr.change_up(|expr| Ok(plain(expr))).data()
 }
 
 /// Whether an expression refers to an outer query.

@@ -9,13 +9,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+
+use crate::trees::{PlanTree, Tree};
 
 /// The prefix, before a number, of relations that hold the distinct values of outer columns.
 pub(super) const DOMAIN: &str = "__outer_";
@@ -143,7 +145,7 @@ pub(super) fn resolve(expr: Expr, input: &DFSchema, renamed: &Renamed) -> Result
         }
         other => Transformed::no(other),
     };
-    expr.transform(|expr| Ok(resolved(expr))).data()
+    expr.change_up(|expr| Ok(resolved(expr))).data()
 }
 
 fn walk(
@@ -167,7 +169,7 @@ fn walk(
     }
     let mut failed = Ok(());
     let plan = plan
-        .map_children(|child| match walk(child.clone(), scopes, to) {
+        .change_children(|child| match walk(child.clone(), scopes, to) {
             Ok(child) => Ok(Transformed::yes(child)),
             Err(error) => {
                 failed = Err(error);
@@ -186,7 +188,7 @@ fn walk_expressions(
 ) -> Result<LogicalPlan> {
     let input = merge_schema(&plan.inputs());
     let names = NamePreserver::new(&plan);
-    plan.map_expressions(|expr| {
+    plan.change_expressions(|expr| {
         let name = names.save(&expr);
         let expr = walk_expr(expr, &input, scopes, to)?;
         Ok(Transformed::yes(name.restore(expr)))
@@ -204,7 +206,7 @@ fn walk_expr(
         return Ok(expr);
     }
     let inner = scopes.and(input.clone(), true);
-    expr.transform_down(|expr| {
+    expr.change_down(|expr| {
         let mut plan =
             |subquery: Subquery| -> Result<Subquery> { walk_subquery(subquery, &inner, to) };
         Ok(match expr {
@@ -262,7 +264,7 @@ fn mentions(expr: &Expr) -> bool {
 /// Whether a part of an expression meets `such`.
 pub(super) fn holds(expr: &Expr, such: impl Fn(&Expr) -> bool) -> bool {
     let mut found = false;
-    let _ = expr.apply(|part| {
+    let _ = expr.each(|part| {
         found |= such(part);
         Ok(if found {
             TreeNodeRecursion::Stop

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::FieldRef;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -20,6 +20,7 @@ use super::evaluator::{OverFrame, Seen, aggregate_over};
 use super::in_order::in_order;
 use crate::dialect::Excluded;
 use crate::numbers::as_float_key;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header. It runs last, over coerced types.
 #[derive(Debug)]
@@ -31,15 +32,15 @@ impl AnalyzerRule for Frames {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let changed = plan.transform_up_with_subqueries(|node| {
+        let changed = plan.change_up_with_subqueries(|node| {
             if !matches!(node, LogicalPlan::Window(_)) {
                 return Ok(Transformed::no(node));
             }
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            node.change_expressions(|expr| {
                 let name = names.save(&expr);
-                let changed = expr.transform_up(|expr| computed(expr, &schema))?;
+                let changed = expr.change_up(|expr| computed(expr, &schema))?;
                 Ok(changed.update_data(|expr| name.restore(expr)))
             })
         })?;

@@ -25,6 +25,7 @@ use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Projectio
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::functions::without_key;
+use crate::trees::PlanTree;
 
 /// See the file's header. It runs last, when subqueries have become joins.
 #[derive(Debug, Default)]
@@ -37,7 +38,7 @@ impl AnalyzerRule for Dependencies {
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut changed = false;
-        let checked = plan.transform_up_with_subqueries(|mut node| {
+        let checked = plan.change_up_with_subqueries(|mut node| {
             if let LogicalPlan::Distinct(Distinct::All(input)) = node {
                 let groups = input
                     .schema()

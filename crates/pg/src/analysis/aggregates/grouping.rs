@@ -17,6 +17,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::grouping_id;
 use crate::PgError;
+use crate::trees::PlanTree;
 
 /// See the file's header. It runs before the rules that rewrite expressions.
 #[derive(Debug, Default)]
@@ -24,7 +25,7 @@ pub(crate) struct GroupingKeys;
 
 impl AnalyzerRule for GroupingKeys {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let keyed = plan.transform_up_with_subqueries(|node| match node {
+        let keyed = plan.change_up_with_subqueries(|node| match node {
             LogicalPlan::Aggregate(given) if concerns(&given) => {
                 Ok(Transformed::yes(keyed(given)?))
             }
@@ -34,7 +35,7 @@ impl AnalyzerRule for GroupingKeys {
             return Ok(keyed.data);
         }
         let plan = keyed.data;
-        plan.transform_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
+        plan.change_up_with_subqueries(|node| node.recompute_schema().map(Transformed::yes))
             .data()
     }
 

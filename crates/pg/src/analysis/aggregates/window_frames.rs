@@ -19,7 +19,7 @@ use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Field, TimeUnit, TimestampMicrosecondType,
 };
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
@@ -44,6 +44,7 @@ use crate::output::pg_type;
 use crate::parameters::sql_name;
 use crate::time::calendar::{DATE_INFINITY, DATE_MINUS_INFINITY, INFINITY, MINUS_INFINITY};
 use crate::time::read_interval::interval;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header.
 #[derive(Debug)]
@@ -65,15 +66,15 @@ impl AnalyzerRule for WindowFrames {
 /// # Errors
 /// 0A000 and 22013, for offsets that PostgreSQL refuses.
 pub fn typed_frames(plan: LogicalPlan) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
+    plan.change_up_with_subqueries(|node| {
         if !matches!(node, LogicalPlan::Window(_)) {
             return Ok(Transformed::no(node));
         }
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
+        node.change_expressions(|expr| {
             let name = names.save(&expr);
-            let framed = expr.transform_up(|part| framed(part, &schema))?;
+            let framed = expr.change_up(|part| framed(part, &schema))?;
             Ok(framed.update_data(|expr| name.restore(expr)))
         })
     })

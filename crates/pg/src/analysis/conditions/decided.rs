@@ -14,7 +14,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::SetQuantifier;
@@ -26,6 +26,7 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
 use crate::constants;
+use crate::trees::{PlanTree, Tree};
 
 /// See the file's header. It runs after types are coerced, and before subqueries become joins.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl AnalyzerRule for Decided {
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let mut found = false;
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             found |= match node {
                 LogicalPlan::Filter(given) => split_conjunction(&given.predicate)
                     .into_iter()
@@ -54,7 +55,7 @@ impl AnalyzerRule for Decided {
             return Ok(plan);
         }
         let config = Arc::new(config.clone());
-        let decided = plan.transform_up_with_subqueries(|mut node| {
+        let decided = plan.change_up_with_subqueries(|mut node| {
             if let LogicalPlan::Filter(given) = &mut node
                 && fails(&given.predicate, &config)?
             {
@@ -62,9 +63,9 @@ impl AnalyzerRule for Decided {
                 return Ok(Transformed::yes(node));
             }
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            node.change_expressions(|expr| {
                 let name = names.save(&expr);
-                let expr = expr.transform_up(|part| of_no_rows(part, &config))?;
+                let expr = expr.change_up(|part| of_no_rows(part, &config))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })
         });
@@ -107,7 +108,7 @@ fn is_constant(condition: &Expr) -> bool {
 
 /// Whether an expression contains a subquery.
 fn asks(expr: &Expr) -> bool {
-    let found = expr.exists(|part| {
+    let found = expr.has(|part| {
         Ok(matches!(
             part,
             Expr::Exists(_)

@@ -16,6 +16,8 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::trees::PlanTree;
+
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
 /// Wraps the optimizer rule of this name.
@@ -47,7 +49,7 @@ impl OptimizerRule for EliminateCrossJoins {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        let apart = plan.transform_up_with_subqueries(|node| {
+        let apart = plan.change_up_with_subqueries(|node| {
             Ok(match node {
                 LogicalPlan::Join(join) if null_equals_null(&join) || spans(&join) => {
                     Transformed::yes(set_apart(join))

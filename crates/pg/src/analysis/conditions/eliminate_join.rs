@@ -16,6 +16,8 @@ use datafusion::logical_expr::logical_plan::Aggregate;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::trees::PlanTree;
+
 /// Wraps the optimizer rule of this name.
 #[derive(Debug)]
 pub(crate) struct EliminateJoins(Arc<dyn OptimizerRule + Send + Sync>);
@@ -48,7 +50,7 @@ impl OptimizerRule for EliminateJoins {
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         let mut wrong = false;
-        plan.apply_with_subqueries(|node| {
+        plan.each_with_subqueries(|node| {
             wrong |= matches!(node, LogicalPlan::Aggregate(given) if claims_too_much(given));
             Ok(if wrong {
                 TreeNodeRecursion::Stop

@@ -12,7 +12,7 @@
 //!   side is a constant expression (`1 + 1 = x`).
 
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::InList;
@@ -23,6 +23,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::functions::as_it_is;
 use crate::parts::has_part;
+use crate::trees::{PlanTree, Tree};
 
 /// Rewrites such predicates so that the optimizer keeps their meaning. Runs last, over coerced
 /// types.
@@ -31,20 +32,19 @@ pub(crate) struct Predicates;
 
 impl AnalyzerRule for Predicates {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
+        plan.change_up_with_subqueries(|node| {
             if !has_part(&node, concerns) {
                 return Ok(Transformed::no(node));
             }
             let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
+            node.change_expressions(|expr| {
                 let name = names.save(&expr);
-                let expr = expr.transform_up(|part| Ok(column_first(part)))?;
+                let expr = expr.change_up(|part| Ok(column_first(part)))?;
                 let expr =
-                    expr.transform_data(|expr| expr.transform_up(|part| Ok(with_zeros(part))))?;
-                let expr = expr.transform_data(|expr| {
-                    expr.transform_up(|part| Ok(compared_one_by_one(part)))
-                })?;
-                let expr = expr.transform_data(|expr| expr.transform_up(apart))?;
+                    expr.transform_data(|expr| expr.change_up(|part| Ok(with_zeros(part))))?;
+                let expr = expr
+                    .transform_data(|expr| expr.change_up(|part| Ok(compared_one_by_one(part))))?;
+                let expr = expr.transform_data(|expr| expr.change_up(apart))?;
                 Ok(expr.update_data(|expr| name.restore(expr)))
             })
         })
@@ -75,7 +75,7 @@ fn swapped(op: Operator) -> Option<Operator> {
 
 /// Whether an expression will be folded: it has no columns, of this query or an outer one.
 fn is_constant(expr: &Expr) -> bool {
-    let names_something = expr.exists(|part| {
+    let names_something = expr.has(|part| {
         let is_subquery = matches!(
             part,
             Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)
@@ -105,7 +105,7 @@ fn apart(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let right = right.transform_down(|part| {
+    let right = right.change_down(|part| {
         Ok(match &part {
             Expr::BinaryExpr(chain) if chain.op == op => Transformed::no(part),
             _ if list_of(&part).is_some() && meets(&left, op, &part) => {

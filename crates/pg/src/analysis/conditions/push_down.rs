@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Aggregate, Expr, Filter, LogicalPlan};
@@ -21,6 +21,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 use crate::functions::with_key;
 use crate::once::Once;
+use crate::trees::{PlanTree, Tree};
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
@@ -49,7 +50,7 @@ impl OptimizerRule for PushDown {
         plan: LogicalPlan,
         config: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
-        plan.transform_down_with_subqueries(|node| {
+        plan.change_down_with_subqueries(|node| {
             let node = on_columns(node)?;
             match &node.data {
                 LogicalPlan::Filter(filter) if stays(filter)? => Ok(node),
@@ -65,7 +66,7 @@ fn on_columns(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     };
     let predicate = std::mem::take(&mut filter.predicate);
-    let plain = predicate.transform_up(|part| Ok(with_key(part)))?;
+    let plain = predicate.change_up(|part| Ok(with_key(part)))?;
     filter.predicate = plain.data;
     let node = LogicalPlan::Filter(filter);
     Ok(Transformed::new_transformed(node, plain.transformed))

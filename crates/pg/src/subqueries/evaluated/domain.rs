@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::expr_fn::max;
@@ -36,6 +36,7 @@ use crate::subqueries::plans::{
 use crate::subqueries::references::{
     DOMAIN, Renamed, correlated, free_in, lateral, rename, resolve,
 };
+use crate::trees::Tree;
 
 /// The combinations of the outer columns' values.
 pub(in crate::subqueries) struct Domain {
@@ -102,7 +103,7 @@ impl Domain {
             },
             other => Transformed::no(other),
         };
-        expr.clone().transform_up(|expr| Ok(own(expr))).data()
+        expr.clone().change_up(|expr| Ok(own(expr))).data()
     }
 
     fn signs(&self) -> impl Iterator<Item = Expr> {

@@ -25,6 +25,7 @@ use crate::subqueries::plans::{Names, column_exprs, named, project};
 use crate::subqueries::pulled::is_movable;
 use crate::subqueries::references::correlated;
 use crate::subqueries::unsupported;
+use crate::trees::PlanTree;
 
 /// A source for the columns `outer` of `around`.
 pub(super) fn source(around: &mut Around, outer: &[Column], names: &Names) -> Result<LogicalPlan> {
@@ -158,7 +159,7 @@ fn unstable() -> datafusion::error::DataFusionError {
 /// of floats, `array_agg`, DISTINCT ON and ties of windows pass.
 fn is_stable(plan: &LogicalPlan) -> Result<bool> {
     let mut stable = true;
-    plan.apply_with_subqueries(|node| {
+    plan.each_with_subqueries(|node| {
         if Once::of(node).is_some() {
             return Ok(TreeNodeRecursion::Jump);
         }
@@ -177,7 +178,7 @@ fn is_stable(plan: &LogicalPlan) -> Result<bool> {
         if let LogicalPlan::Limit(limit) = node {
             stable &= is_ordered(&limit.input);
         }
-        node.apply_expressions(|expr| {
+        node.each_expression(|expr| {
             stable &= !expr.is_volatile();
             Ok(TreeNodeRecursion::Continue)
         })
