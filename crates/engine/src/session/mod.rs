@@ -3,6 +3,7 @@
 //! | file | question |
 //! |---|---|
 //! | `admission.rs` | when does a query begin? |
+//! | `block/` | which statement may run in a transaction block, and what does its end restore? |
 //! | `catalog/` | which names do all sessions see? |
 //! | `engine.rs` | what do all sessions share? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
@@ -17,6 +18,7 @@
 //! Not here: which settings a session may change (`settings/`).
 
 mod admission;
+mod block;
 mod catalog;
 mod engine;
 mod ext;
@@ -45,6 +47,7 @@ use crate::session_names::ChangeByQuery;
 use crate::settings::EngineConfig;
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
+pub use block::{AfterFailure, Block, BlockStatement, BlockStatus, Transaction, TransactionModes};
 use catalog::{Place, SharedTables, system_tables};
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};

@@ -4,14 +4,13 @@
 //! Not here: parsing (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
 //! (`../encode/cursor.rs`).
 
-use coscan::{DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
+use coscan::{BlockStatement, DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
 use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, DataType, Declare, DeclareType, DiscardObject,
     Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType, OnCommit,
-    RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement, TransactionMode,
-    Truncate,
+    RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement, Truncate,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -37,23 +36,8 @@ pub(crate) enum Action {
         query: Box<DfStatement>,
         format: CopyFormat,
     },
-    /// BEGIN and START TRANSACTION, distinguished by the tag.
-    Begin {
-        modes: Vec<TransactionMode>,
-        tag: &'static str,
-    },
-    /// In COMMIT and ROLLBACK, `chain` says whether the next transaction begins at once, in the
-    /// same modes (AND CHAIN).
-    Commit {
-        chain: bool,
-    },
-    Rollback {
-        chain: bool,
-    },
-    /// ROLLBACK TO the savepoint of this name, which revives a failed transaction.
-    RollbackTo(String),
-    Savepoint(String),
-    Release(String),
+    /// BEGIN, COMMIT, ROLLBACK and savepoints.
+    Block(BlockStatement),
     /// Accepted, though there is nothing to do: there are no notifications (LISTEN, NOTIFY,
     /// UNLISTEN), statistics come from the files (ANALYZE, VACUUM), comments are not kept
     /// (COMMENT), a session has one role (RESET ROLE). Holds the tag of the answer.
@@ -125,12 +109,7 @@ impl Action {
             | Self::Discard { .. } => true,
             Self::Index { .. }
             | Self::Copy { .. }
-            | Self::Begin { .. }
-            | Self::Commit { .. }
-            | Self::Rollback { .. }
-            | Self::RollbackTo(_)
-            | Self::Savepoint(_)
-            | Self::Release(_)
+            | Self::Block(_)
             | Self::Nothing(_)
             | Self::Lock(_)
             | Self::Show(_)
@@ -251,18 +230,10 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
     if let Some(copy) = copy_to_file(&statement)? {
         return Ok(Action::Plan(Box::new(copy)));
     }
+    if let Some(about_block) = BlockStatement::of(&statement) {
+        return Ok(Action::Block(about_block));
+    }
     Ok(match statement {
-        SqlStatement::StartTransaction { modes, begin, .. } => Action::Begin {
-            modes,
-            tag: if begin { "BEGIN" } else { "START TRANSACTION" },
-        },
-        SqlStatement::Commit { chain, .. } => Action::Commit { chain },
-        SqlStatement::Rollback { savepoint, chain } => match savepoint {
-            None => Action::Rollback { chain },
-            Some(name) => Action::RollbackTo(named(name)),
-        },
-        SqlStatement::Savepoint { name } => Action::Savepoint(named(name)),
-        SqlStatement::ReleaseSavepoint { name } => Action::Release(named(name)),
         SqlStatement::UNLISTEN { .. } => Action::Nothing("UNLISTEN"),
         SqlStatement::Set(set) => Action::Set(Box::new(set)),
         SqlStatement::ShowVariable { variable } => {
@@ -570,7 +541,7 @@ mod tests {
                     DfStatement::CreateExternalTable(_) => "external table",
                     _ => "plan",
                 },
-                Action::Begin { .. } => "BEGIN",
+                Action::Block(BlockStatement::Begin { tag, .. }) => tag,
                 _ => "?",
             })
             .collect();
@@ -591,9 +562,12 @@ mod tests {
 
     #[test]
     fn statements_of_the_connection_become_its_actions() {
-        assert!(matches!(one("BEGIN"), Action::Begin { tag: "BEGIN", .. }));
-        assert!(matches!(one("END"), Action::Commit { chain: false }));
-        assert!(matches!(one("ABORT"), Action::Rollback { chain: false }));
+        for (text, expected) in [
+            ("END", BlockStatement::Commit { chain: false }),
+            ("ABORT", BlockStatement::Rollback { chain: false }),
+        ] {
+            assert!(matches!(one(text), Action::Block(found) if found == expected));
+        }
         assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
         assert!(
             matches!(one("SHOW datafusion.execution.batch_size"), Action::Show(n) if n == "datafusion.execution.batch_size")
