@@ -68,9 +68,9 @@ pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
     AfterFailure, Block, BlockStatement, BlockStatus, CoscanExt, Engine, EngineMetrics,
-    OpenQueries, Prepared, RunOptions, Session, SessionOwner, StartOptions, Statement, ToRun,
-    Transaction, TransactionModes, TransactionRules, add_physical_rule, evaluate,
-    give_way_in_joins, only_reads, run, start,
+    OpenQueries, Prepared, PreparedNames, RunOptions, Session, SessionOwner, StartOptions,
+    Statement, ToRun, Transaction, TransactionModes, TransactionRules, add_physical_rule,
+    arguments, give_way_in_joins, only_reads, run, start,
 };
 pub use session_names::{
     Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, drop_own, execute, forget_own,

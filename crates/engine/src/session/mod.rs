@@ -7,6 +7,7 @@
 //! | `catalog/` | which names do all sessions see? |
 //! | `engine.rs` | what do all sessions share? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
+//! | `names/` | which prepared statements does a session have, and what does EXECUTE give them? |
 //! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `open_queries.rs` | which queries does a session have open, and what do they wait for? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
@@ -23,6 +24,7 @@ mod catalog;
 mod engine;
 mod ext;
 mod minimum;
+mod names;
 mod on_nodes;
 mod open_queries;
 mod prepared;
@@ -52,9 +54,10 @@ use catalog::{Place, SharedTables, system_tables};
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
 pub(crate) use ext::{add_settings, of_planned};
+pub use names::{PreparedNames, arguments};
 pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
-pub use prepared::{Prepared, evaluate};
+pub use prepared::Prepared;
 pub use rust::Statement;
 pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 

@@ -16,9 +16,7 @@ use super::connection::{Connection, Halt, supervise};
 use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
-use crate::statements::{
-    Action, Life, Outcome, Portal, Prepared, State, drop_tag, no_statement, rename_tag,
-};
+use crate::statements::{Action, Life, Outcome, Portal, Prepared, State, drop_tag, rename_tag};
 
 /// The format code of binary values.
 const BINARY: i16 = 1;
@@ -161,9 +159,8 @@ impl Connection {
             self.portals.forget_all();
             return Ok("DEALLOCATE ALL");
         };
-        if !self.portals.forget(name) {
-            return Err(no_statement(name));
-        }
+        self.portals.statement(name)?;
+        self.portals.forget(name);
         Ok("DEALLOCATE")
     }
 
