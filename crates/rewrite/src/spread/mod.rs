@@ -27,7 +27,7 @@ use crate::error::{Result, RewriteError};
 use crate::layout::PageLayout;
 use crate::place::{Place, write_error};
 use crate::source::Source;
-use crate::target::Target;
+use crate::target::{Sealed, Target};
 use crate::writer::PageWriter;
 use crate::{RewriteProgress, Rewritten};
 use journal::Journal;
@@ -124,14 +124,8 @@ pub async fn spread(
         });
     };
     distribute(rows.rows()?, route, &mut writers, on_written).await?;
-    let mut sealed = Vec::with_capacity(writers.len());
-    let mut spread = Spread::default();
-    for (writer, file) in writers.into_iter().zip(files) {
-        let (written, draft) = writer.seal().await?;
-        spread.files.push((file, written));
-        sealed.push(draft);
-    }
-    let journal = Journal::write(&folders[0], &stem, sealed)?;
+    let (spread, drafts) = seal(writers, files).await?;
+    let journal = Journal::write(&folders[0], &stem, drafts)?;
     journal.publish()?;
     Ok(spread)
 }
@@ -169,6 +163,18 @@ async fn distribute(
         on_written(writers.iter().map(PageWriter::rows).sum());
     }
     Ok(())
+}
+
+/// Completes the drafts of these files.
+async fn seal(writers: Vec<PageWriter>, files: Vec<PathBuf>) -> Result<(Spread, Vec<Sealed>)> {
+    let mut drafts = Vec::with_capacity(writers.len());
+    let mut spread = Spread::default();
+    for (writer, file) in writers.into_iter().zip(files) {
+        let (written, draft) = writer.seal().await?;
+        spread.files.push((file, written));
+        drafts.push(draft);
+    }
+    Ok((spread, drafts))
 }
 
 /// The folders with their links resolved, each once.
