@@ -243,7 +243,7 @@ fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
             obj_type: ShowCreateObject::Table,
             obj_name,
         } => Action::Plan(show_create(&obj_name)?),
-        SqlStatement::Reset(reset) => reset_by_name(reset.reset),
+        SqlStatement::Reset(reset) => reset_by_name(&reset.reset),
         SqlStatement::Declare { stmts } => cursor_declared(stmts)?,
         SqlStatement::Prepare {
             name,
@@ -324,7 +324,7 @@ fn shown(variable: &[Ident]) -> String {
     }
 }
 
-fn reset_by_name(reset: Reset) -> Action {
+fn reset_by_name(reset: &Reset) -> Action {
     match reset {
         Reset::ALL => Action::Reset(None),
         Reset::ConfigurationParameter(name) => {
