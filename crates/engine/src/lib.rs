@@ -67,13 +67,14 @@ pub use right::{Right, Rights};
 pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
-    CoscanExt, Engine, EngineMetrics, OpenQueries, Prepared, RunOptions, Session, SessionOwner,
-    StartOptions, Statement, ToRun, TransactionRules, add_physical_rule, evaluate,
-    give_way_in_joins, only_reads, run, start,
+    AfterFailure, Block, BlockStatement, BlockStatus, CoscanExt, Engine, EngineMetrics,
+    OpenQueries, Prepared, PreparedNames, RunOptions, Session, SessionOwner, StartOptions,
+    Statement, ToRun, Transaction, TransactionModes, TransactionRules, add_physical_rule,
+    arguments, give_way_in_joins, only_reads, run, start,
 };
 pub use session_names::{
-    Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, Transaction, TransactionModes,
-    drop_own, execute, forget_own, refused_read_only, rename_own,
+    Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, drop_own, execute, forget_own,
+    refused_read_only, rename_own,
 };
 pub use settings::{
     ClusterWidth, EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values,

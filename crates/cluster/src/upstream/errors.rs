@@ -165,8 +165,8 @@ impl SentErrors {
 impl Way for SentErrors {
     const NAME: &'static str = "SentErrorsExec";
 
-    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
-        self.clone()
+    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        Some(self.clone())
     }
 
     fn execute(

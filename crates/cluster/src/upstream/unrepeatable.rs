@@ -67,8 +67,8 @@ impl Once {
 impl Way for Once {
     const NAME: &'static str = "UnrepeatableExec";
 
-    fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Self {
-        Self::new(input)
+    fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        Some(Self::new(input))
     }
 
     fn execute(

@@ -93,6 +93,31 @@ struct Run {
     lists: Vec<List>,
 }
 
+impl Run {
+    /// A run that has produced nothing.
+    fn of_host(work: Work, query: u64, partitions: usize) -> Self {
+        let stores = Arc::clone(&work.context.runtime_env().object_store_registry);
+        let lists = std::iter::repeat_with(List::default);
+        Self {
+            work: Some(work),
+            _stores: stores,
+            overhead_bytes: 0,
+            query,
+            satellites: 0,
+            recorded: None,
+            failure: None,
+            lists: lists.take(partitions).collect(),
+        }
+    }
+
+    /// How many batches each partition has produced.
+    fn fronts(&self) -> Vec<u64> {
+        let fronts = self.lists.iter();
+        let fronts = fronts.map(|list| list.first + list.batches.len() as u64);
+        fronts.collect()
+    }
+}
+
 /// What a run executes: the host's plan, and the context of its query.
 #[derive(Clone)]
 struct Work {
@@ -247,22 +272,14 @@ impl Coordinator {
         };
         match arrived.role {
             Role::Host => {
-                let record = inner.record.as_mut();
-                let recorded = record.map(|record| record.begin(request.kind, context));
-                let lists = std::iter::repeat_with(List::default);
-                let run = Run {
-                    work: Some(Work {
-                        plan: Arc::clone(plan),
-                        context: Arc::clone(context),
-                    }),
-                    _stores: Arc::clone(&context.runtime_env().object_store_registry),
-                    overhead_bytes: std::mem::take(&mut after.freed),
-                    query,
-                    satellites: 0,
-                    recorded,
-                    failure: None,
-                    lists: lists.take(request.partitions).collect(),
+                let work = Work {
+                    plan: Arc::clone(plan),
+                    context: Arc::clone(context),
                 };
+                let mut run = Run::of_host(work, query, request.partitions);
+                run.overhead_bytes = std::mem::take(&mut after.freed);
+                let record = inner.record.as_mut();
+                run.recorded = record.map(|record| record.begin(request.kind, context));
                 inner.runs.insert(arrived.run, run);
                 if !granted {
                     inner.core.leave(arrived.packet);
@@ -283,15 +300,13 @@ impl Coordinator {
             inner.core.close(arrived.packet, *partition);
         }
         let run = inner.run(arrived.run);
-        let fronts = run.lists.iter();
-        let fronts = fronts.map(|list| list.first + list.batches.len() as u64);
-        let joined = Joined {
-            arrived,
-            host: run.query,
-            fronts: fronts.collect(),
-        };
+        let (host, fronts) = (run.query, run.fronts());
         self.finish(inner, after);
-        Some(joined)
+        Some(Joined {
+            arrived,
+            host,
+            fronts,
+        })
     }
 
     /// What a packet must do next in a partition. If it must wait, `waker` is woken when that may

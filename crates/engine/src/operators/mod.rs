@@ -28,7 +28,7 @@ mod reader;
 mod trace;
 
 pub(crate) use coordinator::Coordinator;
-pub(crate) use exec::SharedExec;
+pub(crate) use exec::share;
 pub(crate) use hash_join::{HashTable, SharedHashJoinExec};
 pub(crate) use hash_table::{dynamic_filter, has_shareable_table};
 pub(crate) use kept::Buffers;

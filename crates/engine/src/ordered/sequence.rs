@@ -75,88 +75,111 @@ fn in_order(
     options: SortOptions,
     declared: Option<DeclaredOf>,
 ) -> Found {
-    let with_rows = |file: &usize| files[*file].iter().any(|unit| unit.rows > 0);
-    let mut order: Vec<usize> = (0..files.len()).filter(with_rows).collect();
-    if order.len() > 1 {
-        let mut places = Vec::with_capacity(order.len());
-        for file in &order {
-            let Some(place) = place_of(&files[*file]) else {
-                return Found::No;
-            };
-            places.push((place, *file));
-        }
-        places.sort_by(|a, b| before(&a.0, &b.0, options));
-        order = places.into_iter().map(|(_, file)| file).collect();
-    }
-    let is_one_file = order.len() == 1;
-    let mut units = Vec::new();
-    // The last unit with values, and whether a NULL has come.
-    let mut last: Option<(usize, &ColumnBounds)> = None;
-    let mut nulls_began = false;
+    let Some(order) = in_place(files, options) else {
+        return Found::No;
+    };
+    let mut walk = Walk {
+        options,
+        declared,
+        is_one_file: order.len() == 1,
+        units: Vec::new(),
+        last: None,
+        nulls_began: false,
+    };
     for file in order {
         for (at, unit) in files[file].iter().enumerate() {
-            if unit.rows == 0 {
-                continue;
-            }
-            units.push((file, at));
-            let same_file = last.is_some_and(|(known, _)| known == file);
-            let is_cut = last.is_some_and(|(_, before)| {
-                same_file && before.part_of.is_some() && before.part_of == unit.part_of
-            });
-            let believed = match declared {
-                Some(DeclaredOf::Files) => same_file || last.is_none(),
-                Some(DeclaredOf::RowGroups) => is_cut,
-                None => false,
-            };
-            let broken = || {
-                if declared == Some(DeclaredOf::Files) && same_file {
-                    Found::False { file, unit: at }
-                } else {
-                    Found::No
-                }
-            };
-            match unit.nulls {
-                // Each of several sorted files may have its own NULLs at its end.
-                None if !believed || !is_one_file => return Found::No,
-                Some(nulls) if nulls > 0 || unit.is_all_null() => {
-                    let out_of_place = if options.nulls_first {
-                        last.is_some()
-                    } else {
-                        nulls_began && !unit.is_all_null()
-                    };
-                    if out_of_place {
-                        return broken();
-                    }
-                    nulls_began |= !options.nulls_first;
-                    if unit.is_all_null() {
-                        continue;
-                    }
-                }
-                Some(_) if nulls_began => return broken(),
-                None if nulls_began && unit.values.is_some() => return broken(),
-                _ => {}
-            }
-            let before = last.replace((file, unit));
-            let Some((_, before)) = before else {
-                if unit.values.is_none() && !believed {
-                    return Found::No;
-                }
-                continue;
-            };
-            // The bounds of parts may overlap, because one page may serve two parts.
-            if believed && is_cut {
-                continue;
-            }
-            match follows(before, unit, options) {
-                Some(true) => {}
-                Some(false) if believed && is_rounded(before, unit, options) => {}
-                Some(false) => return broken(),
-                None if believed => {}
-                None => return Found::No,
+            if unit.rows > 0
+                && let Err(found) = walk.pass(file, at, unit)
+            {
+                return found;
             }
         }
     }
+    let units = walk.units;
     Found::InOrder(Sequence { units, options })
+}
+
+/// The files that have rows, each in its place; `None` if a place is unknown.
+fn in_place(files: &[Vec<ColumnBounds>], options: SortOptions) -> Option<Vec<usize>> {
+    let with_rows = |file: &usize| files[*file].iter().any(|unit| unit.rows > 0);
+    let order: Vec<usize> = (0..files.len()).filter(with_rows).collect();
+    if order.len() < 2 {
+        return Some(order);
+    }
+    let mut places = Vec::with_capacity(order.len());
+    for file in order {
+        places.push((place_of(&files[file])?, file));
+    }
+    places.sort_by(|a, b| before(&a.0, &b.0, options));
+    Some(places.into_iter().map(|(_, file)| file).collect())
+}
+
+/// A walk along the units that have rows, as long as they are in sequence.
+struct Walk<'a> {
+    options: SortOptions,
+    declared: Option<DeclaredOf>,
+    is_one_file: bool,
+    /// The units that were passed.
+    units: Vec<(usize, usize)>,
+    /// The last unit with values, and its file.
+    last: Option<(usize, &'a ColumnBounds)>,
+    /// Whether a NULL has come.
+    nulls_began: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// Passes a unit; an error ends the walk.
+    fn pass(&mut self, file: usize, at: usize, unit: &'a ColumnBounds) -> Result<(), Found> {
+        self.units.push((file, at));
+        let same_file = self.last.is_some_and(|(known, _)| known == file);
+        let is_cut = self.last.is_some_and(|(_, before)| {
+            same_file && before.part_of.is_some() && before.part_of == unit.part_of
+        });
+        let believed = match self.declared {
+            Some(DeclaredOf::Files) => same_file || self.last.is_none(),
+            Some(DeclaredOf::RowGroups) => is_cut,
+            None => false,
+        };
+        let broken = if self.declared == Some(DeclaredOf::Files) && same_file {
+            Found::False { file, unit: at }
+        } else {
+            Found::No
+        };
+        match unit.nulls {
+            // Each of several sorted files may have its own NULLs at its end.
+            None if !believed || !self.is_one_file => return Err(Found::No),
+            Some(nulls) if nulls > 0 || unit.is_all_null() => {
+                let out_of_place = if self.options.nulls_first {
+                    self.last.is_some()
+                } else {
+                    self.nulls_began && !unit.is_all_null()
+                };
+                if out_of_place {
+                    return Err(broken);
+                }
+                self.nulls_began |= !self.options.nulls_first;
+                if unit.is_all_null() {
+                    return Ok(());
+                }
+            }
+            Some(_) if self.nulls_began => return Err(broken),
+            None if self.nulls_began && unit.values.is_some() => return Err(broken),
+            _ => {}
+        }
+        match self.last.replace((file, unit)) {
+            None if unit.values.is_none() && !believed => Err(Found::No),
+            None => Ok(()),
+            // The bounds of parts may overlap, because one page may serve two parts.
+            Some(_) if believed && is_cut => Ok(()),
+            Some((_, before)) => match follows(before, unit, self.options) {
+                Some(true) => Ok(()),
+                Some(false) if believed && is_rounded(before, unit, self.options) => Ok(()),
+                Some(false) => Err(broken),
+                None if believed => Ok(()),
+                None => Err(Found::No),
+            },
+        }
+    }
 }
 
 /// The bounds of a file; `None` if it contains only NULL.

@@ -110,8 +110,8 @@ fn orders(scan: &Arc<dyn ExecutionPlan>) -> Vec<LexOrdering> {
 impl Way for InOrder {
     const NAME: &'static str = "CheckedOrderExec";
 
-    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
-        self.clone()
+    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        Some(self.clone())
     }
 
     fn execute(

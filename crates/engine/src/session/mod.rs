@@ -3,14 +3,15 @@
 //! | file | question |
 //! |---|---|
 //! | `admission.rs` | when does a query begin? |
+//! | `block/` | which statement may run in a transaction block, and what does its end restore? |
+//! | `catalog/` | which names do all sessions see? |
 //! | `engine.rs` | what do all sessions share? |
 //! | `minimum.rs` | how much memory does a plan need at least? |
+//! | `names/` | which prepared statements does a session have, and what does EXECUTE give them? |
 //! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `open_queries.rs` | which queries does a session have open, and what do they wait for? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
-//! | `shared_tables.rs` | which tables do all sessions see, and with which columns? |
-//! | `system_tables.rs` | what do the tables `coscan.*` show? |
 //! | `start.rs` | how does a plan start? |
 //! | `task_context.rs` | what do the tasks of a plan find in their context? |
 //! | `ext.rs` | how does an embedder's DataFusion session get cooperative scans? |
@@ -18,16 +19,17 @@
 //! Not here: which settings a session may change (`settings/`).
 
 mod admission;
+mod block;
+mod catalog;
 mod engine;
 mod ext;
 mod minimum;
+mod names;
 mod on_nodes;
 mod open_queries;
 mod prepared;
 mod rust;
-mod shared_tables;
 mod start;
-mod system_tables;
 mod task_context;
 
 use std::sync::Arc;
@@ -47,14 +49,16 @@ use crate::session_names::ChangeByQuery;
 use crate::settings::EngineConfig;
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
+pub use block::{AfterFailure, Block, BlockStatement, BlockStatus, Transaction, TransactionModes};
+use catalog::{Place, SharedTables, system_tables};
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
 pub(crate) use ext::{add_settings, of_planned};
+pub use names::{PreparedNames, arguments};
 pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
-pub use prepared::{Prepared, evaluate};
+pub use prepared::Prepared;
 pub use rust::Statement;
-use shared_tables::{Place, SharedTables};
 pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 
 /// The catalog and the schema that every session sees.

@@ -2,7 +2,8 @@
 //!
 //! A query is open from its start until its streams are dropped. Each session counts its own, so
 //! that queries of different sessions meet at no lock; the engine knows the sessions.
-//! Not here: bytes and waits (`memory/record.rs`), the table that shows them (`system_tables.rs`).
+//! Not here: bytes and waits (`memory/record.rs`), the table that shows them
+//! (`catalog/system_tables.rs`).
 //! Bounds: sessions that have ended are forgotten when the next one begins.
 
 use std::collections::BTreeMap;

@@ -16,12 +16,10 @@ use coscan_pg::parameters::{
     Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
 };
 use coscan_pg::{PgError, Type, check_literals};
-use datafusion::arrow::array::Array;
-use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
-use datafusion::dataframe::DataFrame;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -301,27 +299,6 @@ pub(super) async fn plan_checked(
     // Rights are checked before anything else walks the plan.
     check(state, &plan)?;
     Ok(plan)
-}
-
-/// The value of a query of one expression, such as an argument of EXECUTE. The field names a type
-/// that Arrow lacks.
-///
-/// # Errors
-/// Those of planning, of rights and of running; 21000 if there is not one value.
-pub async fn evaluate(
-    state: SessionState,
-    statement: DfStatement,
-) -> Result<(ScalarValue, FieldRef)> {
-    let plan = state.statement_to_plan(statement).await?;
-    check(&state, &plan)?;
-    let field = Arc::clone(plan.schema().field(0));
-    let batches = DataFrame::new(state, plan).collect().await?;
-    let first = batches.iter().find(|batch| batch.num_rows() > 0);
-    let column = first.and_then(|batch| batch.columns().first());
-    match column {
-        Some(column) if column.len() == 1 => Ok((ScalarValue::try_from_array(column, 0)?, field)),
-        _ => Err(PgError::new("21000", "an argument of EXECUTE has one value").into()),
-    }
 }
 
 /// The kinds of parameters by their numbers.

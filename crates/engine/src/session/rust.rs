@@ -23,6 +23,7 @@ use super::start::{StartOptions, start};
 use crate::error::Result;
 use crate::index::index_statement;
 use crate::running::{Answer, Running};
+use crate::session_names::refused_read_only;
 use crate::statement::{StatementText, parse_postgresql, reserve_statement};
 
 /// A parsed and planned statement of PostgreSQL's SQL. Clones share it.
@@ -148,6 +149,11 @@ impl Statement {
         plan: LogicalPlan,
         options: StartOptions,
     ) -> PlanResult<Running> {
+        if options.transaction.read_only
+            && let Some(tag) = self.tag
+        {
+            return Err(refused_read_only(tag).into());
+        }
         let options = StartOptions {
             guard: Some(Arc::new((Arc::clone(&self.held), options.guard)) as _),
             is_large: self.is_large || options.is_large,

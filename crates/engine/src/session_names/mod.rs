@@ -5,12 +5,12 @@
 //! is accounted for (`allowance.rs`), and they are dropped with the session. A session in the
 //! user's own process has no layer: all sessions of its engine see what it creates. The memory of
 //! tables is accounted for in either case (`table.rs`); DELETE and UPDATE change their rows
-//! (`change/`), ROLLBACK restores them (`transaction.rs`, `saved.rs`). A view reads the tables
-//! that have its names now (`views.rs`). A statement is checked (`statements/check.rs`,
-//! `statements/dependents.rs`) and carried out (`statements/execute.rs`, `statements/drop.rs`) as
-//! a plan. A transaction may be READ ONLY (`statements/read_only.rs`) or REPEATABLE READ
-//! (`snapshot.rs`).
-//! Not here: the rights themselves (`../right.rs`, `../rights/`).
+//! (`change/`), ROLLBACK restores them (`saved.rs`). A view reads the tables that have its names
+//! now (`views.rs`). A statement is checked (`statements/check.rs`, `statements/dependents.rs`) and
+//! carried out (`statements/execute.rs`, `statements/drop.rs`) as a plan. A transaction may be READ
+//! ONLY (`statements/read_only.rs`) or REPEATABLE READ (`snapshot.rs`).
+//! Not here: the rights themselves (`../right.rs`, `../rights/`), transactions
+//! (`../session/block/`).
 
 mod allowance;
 mod catalogs;
@@ -20,17 +20,16 @@ mod saved;
 mod snapshot;
 mod statements;
 mod table;
-mod transaction;
 mod unique;
 mod views;
 
 pub use catalogs::TEMPORARY_SCHEMA;
 pub(crate) use change::ChangeByQuery;
 pub use confined::Confinement;
+pub(crate) use saved::{SavedOwn, commit_own, save_own};
 pub use snapshot::Snapshot;
 pub use statements::{
     DropNames, Rename, drop_own, execute, forget_own, refused as refused_read_only, rename_own,
 };
 pub(crate) use statements::{changes_memory, check, check_read_only, check_undoable, makes_rows};
 pub(crate) use table::MemoryTable;
-pub use transaction::{Transaction, TransactionModes};

@@ -18,7 +18,7 @@ use crate::tables::pending::PendingInserts;
 ///
 /// Their memory stays accounted for until they are dropped or restored.
 #[must_use]
-pub(super) struct SavedOwn {
+pub(crate) struct SavedOwn {
     own: Arc<OwnNames>,
     inserts: Arc<PendingInserts>,
     /// The number of statements that had inserted into tables of files.
@@ -32,7 +32,7 @@ pub(super) struct SavedOwn {
 ///
 /// # Errors
 /// `ResourcesExhausted`, if there is no memory for a second copy of the names.
-pub(super) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn>> {
+pub(crate) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn>> {
     let (Some(own), Some(inserts)) = (
         extension::<OwnNames>(context),
         extension::<PendingInserts>(context),
@@ -60,7 +60,7 @@ pub(super) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn
 ///
 /// # Errors
 /// The store's.
-pub(super) async fn commit_own(context: &SessionContext) -> Result<()> {
+pub(crate) async fn commit_own(context: &SessionContext) -> Result<()> {
     match extension::<PendingInserts>(context) {
         Some(inserts) => inserts.publish().await,
         None => Ok(()),
@@ -76,7 +76,7 @@ fn extension<T: Send + Sync + 'static>(context: &SessionContext) -> Option<Arc<T
 
 impl SavedOwn {
     /// Restores the saved names and rows.
-    pub(super) async fn restore(self) {
+    pub(crate) async fn restore(self) {
         self.inserts.give_up(self.inserted);
         self.own.restore(self.names);
         for table in self.tables {

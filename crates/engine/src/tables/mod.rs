@@ -13,7 +13,7 @@
 //! | `pending.rs` | which files did a session's open transaction write? |
 //!
 //! Not here: object stores (`object_stores/`), who sees which table (`session_names/`,
-//! `session/shared_tables.rs`).
+//! `session/catalog/shared_tables.rs`).
 
 mod locations;
 pub(crate) mod metadata;

@@ -5,7 +5,7 @@
 //! in a folder whose names begin with `.` or `_` (Spark's `.x.parquet.crc` and `_metadata`,
 //! Coscan's `_coscan`). Folders named `key=value` become columns (`partitioned.rs`). The schema is
 //! read when the table is registered and when its files have changed
-//! (`session/shared_tables.rs`); every query lists the files.
+//! (`session/catalog/shared_tables.rs`); every query lists the files.
 //! Not here: credentials (`object_stores/store_urls.rs`), which file cannot be read
 //! (`parquet_format.rs`).
 

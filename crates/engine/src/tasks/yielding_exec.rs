@@ -30,8 +30,8 @@ pub(crate) enum GivesWay {
 impl Way for GivesWay {
     const NAME: &'static str = "YieldingExec";
 
-    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Self {
-        *self
+    fn over(&self, _: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        Some(*self)
     }
 
     fn execute(

@@ -9,6 +9,7 @@
     reason = "tests: a failure is a panic, and numbers are small"
 )]
 
+mod blocks;
 mod common;
 mod failures;
 mod files;

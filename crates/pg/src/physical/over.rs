@@ -22,9 +22,9 @@ pub trait Way: fmt::Debug + Send + Sync + Sized + 'static {
     /// The node's name in plans.
     const NAME: &'static str;
 
-    /// The same way over another input.
+    /// The same way over another input; `None` if that input takes the node's place.
     #[must_use]
-    fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Self;
+    fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Option<Self>;
 
     /// The rows of a partition.
     ///
@@ -107,10 +107,10 @@ impl<W: Way> ExecutionPlan for OverExec<W> {
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         match (children.pop(), children.is_empty()) {
-            (Some(input), true) => {
-                let way = self.way.over(&input);
-                Ok(Arc::new(Self { input, way }))
-            }
+            (Some(input), true) => match self.way.over(&input) {
+                Some(way) => Ok(Arc::new(Self { input, way })),
+                None => Ok(input),
+            },
             _ => internal_err!("{} has one child", W::NAME),
         }
     }

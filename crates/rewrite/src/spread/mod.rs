@@ -20,13 +20,14 @@ mod route;
 use std::path::{Path, PathBuf};
 
 use coscan::Engine;
+use datafusion::execution::SendableRecordBatchStream;
 use futures::TryStreamExt;
 
 use crate::error::{Result, RewriteError};
 use crate::layout::PageLayout;
 use crate::place::{Place, write_error};
 use crate::source::Source;
-use crate::target::Target;
+use crate::target::{Sealed, Target};
 use crate::writer::PageWriter;
 use crate::{RewriteProgress, Rewritten};
 use journal::Journal;
@@ -85,18 +86,7 @@ pub async fn spread(
     let files: Vec<PathBuf> = files.map(|(at, folder)| folder.join(name(at))).collect();
     let finished = journal::finish_interrupted(&folders)?;
     if !finished.is_empty() && files.iter().all(|file| finished.contains(file)) {
-        let files = files.into_iter().map(|file| {
-            let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
-            let written = Rewritten {
-                bytes,
-                ..Rewritten::default()
-            };
-            (file, written)
-        });
-        return Ok(Spread {
-            files: files.collect(),
-            finished: true,
-        });
+        return Ok(finished_earlier(files));
     }
     let names = files.iter().map(|file| file.display().to_string());
     let places = names.map(|name| Place::parse(&name));
@@ -108,7 +98,8 @@ pub async fn spread(
         SpreadBy::Range(column) => vec![column.clone()],
     };
     let rows = Source::open(engine, source, &sort_by, &places).await?;
-    let mut route = match (by, rows.rows_total()) {
+    let (rows_total, rows_read) = (rows.rows_total(), rows.rows_read());
+    let route = match (by, rows_total) {
         (SpreadBy::RoundRobin, total) => Route::round_robin(folders.len(), layout.page_rows, total),
         (SpreadBy::Range(_), Some(total)) => Route::ranges(folders.len(), total),
         (SpreadBy::Range(_), None) => {
@@ -119,44 +110,71 @@ pub async fn spread(
     };
     let mut writers = Vec::with_capacity(places.len());
     for place in places {
-        let name = place.text.clone();
-        let target = Target::create(place, engine.runtime(), false).await?;
-        let key_values = rows.key_values.clone();
-        writers.push(PageWriter::new(
-            engine,
-            &name,
-            &rows.schema,
-            key_values,
-            &sort_by,
-            *layout,
-            target,
-        )?);
+        let (name, runtime) = (place.text.clone(), engine.runtime());
+        let (schema, key_values) = (&rows.schema, rows.key_values.clone());
+        let target = Target::create(place, runtime, false).await?;
+        let writer = PageWriter::new(engine, &name, schema, key_values, &sort_by, *layout, target);
+        writers.push(writer?);
     }
-    let (rows_total, rows_read) = (rows.rows_total(), rows.rows_read());
-    let mut stream = rows.rows()?;
-    while let Some(batch) = stream.try_next().await? {
+    let on_written = move |rows_written| {
+        on_progress(RewriteProgress {
+            rows_read: rows_read(),
+            rows_written,
+            rows_total,
+        });
+    };
+    distribute(rows.rows()?, route, &mut writers, on_written).await?;
+    let (spread, drafts) = seal(writers, files).await?;
+    let journal = Journal::write(&folders[0], &stem, drafts)?;
+    journal.publish()?;
+    Ok(spread)
+}
+
+/// The files of an interrupted spread that is finished now.
+fn finished_earlier(files: Vec<PathBuf>) -> Spread {
+    let files = files.into_iter().map(|file| {
+        let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
+        let written = Rewritten {
+            bytes,
+            ..Rewritten::default()
+        };
+        (file, written)
+    });
+    Spread {
+        files: files.collect(),
+        finished: true,
+    }
+}
+
+/// Writes each row into the file of its route. `on_written` gets the number of rows so far.
+async fn distribute(
+    mut rows: SendableRecordBatchStream,
+    mut route: Route,
+    writers: &mut [PageWriter],
+    mut on_written: impl FnMut(u64) + Send,
+) -> Result<()> {
+    while let Some(batch) = rows.try_next().await? {
         let mut from = 0;
         while from < batch.num_rows() {
             let (file, rows) = route.next(batch.num_rows() - from);
             writers[file].write(&batch.slice(from, rows)).await?;
             from += rows;
         }
-        on_progress(RewriteProgress {
-            rows_read: rows_read(),
-            rows_written: writers.iter().map(PageWriter::rows).sum(),
-            rows_total,
-        });
+        on_written(writers.iter().map(PageWriter::rows).sum());
     }
-    let mut sealed = Vec::with_capacity(writers.len());
+    Ok(())
+}
+
+/// Completes the drafts of these files.
+async fn seal(writers: Vec<PageWriter>, files: Vec<PathBuf>) -> Result<(Spread, Vec<Sealed>)> {
+    let mut drafts = Vec::with_capacity(writers.len());
     let mut spread = Spread::default();
     for (writer, file) in writers.into_iter().zip(files) {
         let (written, draft) = writer.seal().await?;
         spread.files.push((file, written));
-        sealed.push(draft);
+        drafts.push(draft);
     }
-    let journal = Journal::write(&folders[0], &stem, sealed)?;
-    journal.publish()?;
-    Ok(spread)
+    Ok((spread, drafts))
 }
 
 /// The folders with their links resolved, each once.

@@ -13,10 +13,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use coscan::{OpenQueries, SessionOwner};
+use coscan::{BlockStatus, OpenQueries, SessionOwner};
 use coscan_pg::Moments;
 use datafusion::prelude::SessionContext;
-use pgwire::messages::response::TransactionStatus;
 
 use super::grid::Cell;
 use crate::net::ClientWait;
@@ -50,7 +49,7 @@ pub(crate) struct Backend {
 /// What a connection does.
 struct Doing {
     /// `None` while a statement runs.
-    idle: Option<TransactionStatus>,
+    idle: Option<BlockStatus>,
     /// In microseconds since 1970.
     since_us: i64,
     /// The beginning of the last statement's text.
@@ -102,7 +101,7 @@ impl Backend {
         }
         let begun_us = now_us();
         let doing = Doing {
-            idle: Some(TransactionStatus::Idle),
+            idle: Some(BlockStatus::Idle),
             since_us: begun_us,
             text: String::new(),
         };
@@ -175,7 +174,7 @@ impl Listed {
     }
 
     /// The client may begin the next statement.
-    pub(crate) fn idles(&self, status: TransactionStatus) {
+    pub(crate) fn idles(&self, status: BlockStatus) {
         let mut doing = locked(&self.own.doing);
         (doing.idle, doing.since_us) = (Some(status), now_us());
     }
@@ -207,12 +206,12 @@ impl Doing {
     }
 }
 
-fn state(idle: Option<TransactionStatus>) -> &'static str {
+fn state(idle: Option<BlockStatus>) -> &'static str {
     match idle {
         None => "active",
-        Some(TransactionStatus::Idle) => "idle",
-        Some(TransactionStatus::Transaction) => "idle in transaction",
-        Some(TransactionStatus::Error) => "idle in transaction (aborted)",
+        Some(BlockStatus::Idle) => "idle",
+        Some(BlockStatus::Open) => "idle in transaction",
+        Some(BlockStatus::Failed) => "idle in transaction (aborted)",
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::running::guarded;
+use coscan::{AfterFailure, BlockStatus};
 use coscan_pg::Moments;
 use pgwire::api::{
     ClientInfo, ConnectionGuard, ConnectionHandle, DefaultClient, PidSecretKeyGenerator,
@@ -42,7 +43,6 @@ pub(crate) struct Connection {
     pub(crate) wire: Wire,
     pub(crate) session: Session,
     pub(crate) portals: Portals,
-    pub(crate) status: TransactionStatus,
     pub(crate) transaction: Transaction,
     pub(crate) locks: OfConnection,
     /// Whether results go without a description: in the extended protocol the client asks for one
@@ -172,7 +172,6 @@ impl Admitted {
             wire,
             session: self.session,
             portals: Portals::new(origins.unwrap_or_default()),
-            status: TransactionStatus::Idle,
             transaction: Transaction::default(),
             locks,
             described: false,
@@ -237,7 +236,7 @@ async fn admit(wire: &mut Wire, shared: &Arc<Shared>) -> Result<Option<Admitted>
     wire.put(&PgWireBackendMessage::BackendKeyData(BackendKeyData::new(
         pid, secret,
     )))?;
-    wire.send(&ready(TransactionStatus::Idle)).await?;
+    wire.send(&ready(BlockStatus::Idle)).await?;
     Ok(Some(Admitted {
         session,
         cancel,
@@ -504,8 +503,9 @@ impl Connection {
 
     /// Tells the client, and whoever asks, that it may begin the next statement.
     fn ready(&self) -> PgWireBackendMessage {
-        self.listed.idles(self.status);
-        ready(self.status)
+        let status = self.transaction.status();
+        self.listed.idles(status);
+        ready(status)
     }
 
     /// Removes folders' names from a failure if this client may not see them.
@@ -522,25 +522,23 @@ impl Connection {
         self.described = false;
         self.session.settings.end_turn();
         self.wire.put(&failure.into_message())?;
-        if self.status != TransactionStatus::Idle {
-            self.status = TransactionStatus::Error;
-            if !self.transaction.has_savepoint() {
+        match self.transaction.fail() {
+            AfterFailure::MayRevive => Ok(()),
+            AfterFailure::AwaitEnd => {
                 // Before its locks, which its cursors may take.
                 self.portals.fail();
                 self.locks.end_transaction();
-            }
-            return Ok(());
-        }
-        // The statements of one message, or of the messages up to a Sync, are one transaction.
-        match self.roll_back().await {
-            Err(Halt::Failed(failure)) => {
-                log::warn!(
-                    "{}: a setting was not rolled back: {failure}",
-                    self.wire.peer
-                );
                 Ok(())
             }
-            rolled_back => rolled_back,
+            // The statements of one message, or of the messages up to a Sync, are one transaction.
+            AfterFailure::RollBack => match self.roll_back().await {
+                Err(Halt::Failed(failure)) => {
+                    let peer = self.wire.peer;
+                    log::warn!("{peer}: a setting was not rolled back: {failure}");
+                    Ok(())
+                }
+                rolled_back => rolled_back,
+            },
         }
     }
 
@@ -559,7 +557,7 @@ impl Connection {
     /// Whether the client still has to end something: a transaction, or a run of messages up to a
     /// Sync.
     fn in_transaction(&self) -> bool {
-        self.status != TransactionStatus::Idle || self.portals.in_transaction()
+        self.transaction.status().is_block() || self.portals.in_transaction()
     }
 
     /// Applies changed keepalive settings to the socket.
@@ -617,7 +615,12 @@ fn idle_for_too_long(in_transaction: bool) -> Failure {
     )
 }
 
-fn ready(status: TransactionStatus) -> PgWireBackendMessage {
+fn ready(status: BlockStatus) -> PgWireBackendMessage {
+    let status = match status {
+        BlockStatus::Idle => TransactionStatus::Idle,
+        BlockStatus::Open => TransactionStatus::Transaction,
+        BlockStatus::Failed => TransactionStatus::Error,
+    };
     PgWireBackendMessage::ReadyForQuery(ReadyForQuery::new(status))
 }
 

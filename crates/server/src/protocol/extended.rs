@@ -15,7 +15,7 @@ use pgwire::messages::extendedquery::{
     Bind, BindComplete, Close, CloseComplete, Describe, Execute, Parse, ParseComplete,
     PortalSuspended, TARGET_TYPE_BYTE_PORTAL, TARGET_TYPE_BYTE_STATEMENT,
 };
-use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
+use pgwire::messages::response::EmptyQueryResponse;
 
 use super::connection::{Connection, Halt, supervise};
 use super::params::parameter_values;
@@ -218,7 +218,7 @@ impl Connection {
         let max = max.filter(|max| *max > 0).unwrap_or(usize::MAX);
         let prepared = self.runnable(&name)?;
         let mut portal = self.portals.take(&name)?;
-        self.session.undoable = self.status != TransactionStatus::Idle;
+        self.session.undoable = self.transaction.status().is_block();
         let mut interrupt = self.interrupt().await;
         self.session.current_cost.clone_from(&prepared.cost);
 

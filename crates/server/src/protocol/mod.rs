@@ -9,7 +9,7 @@
 //! | `protocol/params.rs` | the values of a Bind message |
 //! | `protocol/perform.rs` | what does each statement do? |
 //! | `protocol/prepared.rs` | SQL's PREPARE and EXECUTE |
-//! | `protocol/transactions.rs` | which statement may run when, and what ends with a transaction? |
+//! | `protocol/transactions.rs` | what ends with a transaction? |
 //! | `protocol/results.rs` | how do rows and tags reach the client? |
 //!
 //! Not here: which connections get a task (`../listen.rs`), bytes (`../net`), rows (`../encode`).

@@ -11,15 +11,12 @@ use coscan_pg::dialect::Written;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Set;
-use pgwire::messages::response::TransactionStatus;
 
 use super::connection::{Connection, Halt, supervise};
 use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
-use crate::statements::{
-    Action, Life, Outcome, Portal, Prepared, State, drop_tag, no_statement, rename_tag,
-};
+use crate::statements::{Action, Life, Outcome, Portal, Prepared, State, drop_tag, rename_tag};
 
 /// The format code of binary values.
 const BINARY: i16 = 1;
@@ -74,15 +71,7 @@ impl Connection {
             Action::Rename(rename) => self.rename(rename).await?,
             Action::Drop(names) => self.drop_names(names).await?,
             Action::Truncate(tables) => self.truncate(tables, interrupt).await?,
-            Action::Begin { modes, tag } => {
-                self.begin(modes).await?;
-                tag
-            }
-            Action::Commit { chain } => self.end(true, *chain).await?,
-            Action::Rollback { chain } => self.end(false, *chain).await?,
-            Action::RollbackTo(name) => self.roll_back_to(name).await?,
-            Action::Savepoint(name) => self.savepoint(name).await?,
-            Action::Release(name) => self.release(name)?,
+            Action::Block(statement) => self.block(statement).await?,
             Action::Nothing(tag) => tag,
             Action::Lock(names) => self.lock(names)?,
             Action::Set(set) => self.set(set).await?,
@@ -112,7 +101,7 @@ impl Connection {
     }
 
     async fn set(&mut self, set: &Set) -> Result<&'static str, Halt> {
-        let in_transaction = self.status != TransactionStatus::Idle;
+        let in_transaction = self.transaction.status().is_block();
         let session = &mut self.session;
         let before = session.settings.modes(&session.context);
         let report = session
@@ -170,16 +159,15 @@ impl Connection {
             self.portals.forget_all();
             return Ok("DEALLOCATE ALL");
         };
-        if !self.portals.forget(name) {
-            return Err(no_statement(name));
-        }
+        self.portals.statement(name)?;
+        self.portals.forget(name);
         Ok("DEALLOCATE")
     }
 
     async fn discard(&mut self, all: bool, temp: bool) -> Result<&'static str, Halt> {
-        if all && self.status != TransactionStatus::Idle {
-            let text = "DISCARD ALL cannot run inside a transaction block";
-            return Err(Failure::new("25001", text).into());
+        if all {
+            let outside = self.transaction.status().check_outside("DISCARD ALL");
+            outside.map_err(Failure::from)?;
         }
         let session = &mut self.session;
         if all || temp {

@@ -4,7 +4,7 @@
 
 use coscan::running::rows_tag;
 use pgwire::messages::PgWireBackendMessage;
-use pgwire::messages::response::{EmptyQueryResponse, TransactionStatus};
+use pgwire::messages::response::EmptyQueryResponse;
 
 use super::connection::{Connection, Halt, supervise};
 use crate::encode::description;
@@ -43,7 +43,7 @@ impl Connection {
             let mut interrupt = self.interrupt().await;
             self.flush_much(&mut interrupt).await?;
             self.session.current_cost = Some(cost);
-            self.session.undoable = are_several || self.status != TransactionStatus::Idle;
+            self.session.undoable = are_several || self.transaction.status().is_block();
             match self.perform(&action, &[], &mut interrupt).await? {
                 Outcome::Done(tag) => {
                     self.grant_settings().await?;

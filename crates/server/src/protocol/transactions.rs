@@ -1,11 +1,11 @@
-//! Transactions as a client sees them: which statement may run when, and what ends with them?
+//! Transactions of a connection: what ends with them?
 //!
-//! Not here: what ROLLBACK restores (`../statements/transaction.rs`), locks (`../advisory.rs`).
+//! Not here: which statement may run in which state (`coscan::BlockStatus`), what ROLLBACK restores
+//! (`../statements/transaction.rs`), locks (`../advisory.rs`).
 
-use coscan::refused_read_only;
+use coscan::{BlockStatement, refused_read_only};
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::TransactionMode;
-use pgwire::messages::response::TransactionStatus;
 
 use super::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
@@ -15,14 +15,10 @@ impl Connection {
     /// In a failed transaction, refuses every action that neither ends nor revives it. In a READ
     /// ONLY one, refuses writes.
     pub(crate) fn check_transaction(&self, action: &Action) -> Result<(), Failure> {
-        let ends = matches!(
-            action,
-            Action::Commit { .. } | Action::Rollback { .. } | Action::RollbackTo(_)
-        );
-        if ends {
-            return Ok(());
+        match action {
+            Action::Block(statement) => self.transaction.status().admits(statement)?,
+            _ => self.check_alive()?,
         }
-        self.check_alive()?;
         match action.writes() {
             Some(verb) if self.session.is_read_only() => Err(refused_read_only(verb).into()),
             _ => Ok(()),
@@ -34,51 +30,50 @@ impl Connection {
     /// # Errors
     /// 25P02 in a failed transaction.
     pub(crate) fn check_alive(&self) -> Result<(), Failure> {
-        if self.status == TransactionStatus::Error {
-            let text =
-                "current transaction is aborted, commands ignored until end of transaction block";
-            return Err(Failure::new("25P02", text));
-        }
-        Ok(())
+        Ok(self.transaction.status().check_alive()?)
     }
 
     /// Refuses a statement outside of a transaction block.
     pub(super) fn check_block(&self, statement: &str) -> Result<(), Failure> {
-        if self.status == TransactionStatus::Idle {
-            let text = format!("{statement} can only be used in transaction blocks");
-            return Err(Failure::new("25P01", text));
+        Ok(self.transaction.status().check_inside(statement)?)
+    }
+
+    /// A statement about the block. Returns its tag.
+    pub(super) async fn block(&mut self, statement: &BlockStatement) -> Result<&'static str, Halt> {
+        let checked = self.transaction.status().check(statement);
+        checked.map_err(Failure::from)?;
+        match statement {
+            BlockStatement::Begin { modes, tag } => {
+                self.begin(modes).await?;
+                Ok(*tag)
+            }
+            BlockStatement::Commit { chain } => self.end(true, *chain).await,
+            BlockStatement::Rollback { chain } => self.end(false, *chain).await,
+            BlockStatement::RollbackTo(name) => self.roll_back_to(name).await,
+            BlockStatement::Savepoint(name) => self.savepoint(name).await,
+            BlockStatement::Release(name) => self.release(name),
         }
-        Ok(())
     }
 
     /// BEGIN.
-    pub(super) async fn begin(&mut self, modes: &[TransactionMode]) -> Result<(), Halt> {
+    async fn begin(&mut self, modes: &[TransactionMode]) -> Result<(), Halt> {
         let session = &mut self.session;
-        self.transaction.begin(session).await?;
-        self.status = TransactionStatus::Transaction;
+        self.transaction.open(session).await?;
         let before = session.settings.modes(&session.context);
         session.settings.set_modes(&session.context, modes).await?;
         Ok(self.transaction.check_modes(&before, &self.session)?)
     }
 
     /// COMMIT and ROLLBACK.
-    pub(super) async fn end(&mut self, commits: bool, chain: bool) -> Result<&'static str, Halt> {
-        if chain {
-            self.check_block(if commits {
-                "COMMIT AND CHAIN"
-            } else {
-                "ROLLBACK AND CHAIN"
-            })?;
-        }
+    async fn end(&mut self, commits: bool, chain: bool) -> Result<&'static str, Halt> {
         let session = &mut self.session;
         let modes = session.settings.modes(&session.context);
-        let tag = if commits && self.status != TransactionStatus::Error {
+        let tag = if commits && self.transaction.status().commits() {
             if let Err(halt) = self.commit().await {
                 self.roll_back().await?;
                 return Err(halt);
             }
             self.end_local_settings().await?;
-            self.status = TransactionStatus::Idle;
             "COMMIT"
         } else {
             self.roll_back().await?;
@@ -91,19 +86,16 @@ impl Connection {
     }
 
     /// ROLLBACK TO.
-    pub(super) async fn roll_back_to(&mut self, name: &str) -> Result<&'static str, Halt> {
-        self.check_block("ROLLBACK TO SAVEPOINT")?;
+    async fn roll_back_to(&mut self, name: &str) -> Result<&'static str, Halt> {
         let session = &mut self.session;
         let returned = self.transaction.rollback_to(session, name).await?;
         self.portals.close_since(returned.opened);
         self.report(returned.reports)?;
-        self.status = TransactionStatus::Transaction;
         Ok("ROLLBACK")
     }
 
     /// SAVEPOINT.
-    pub(super) async fn savepoint(&mut self, name: &str) -> Result<&'static str, Halt> {
-        self.check_block("SAVEPOINT")?;
+    async fn savepoint(&mut self, name: &str) -> Result<&'static str, Halt> {
         let opened = self.portals.opened();
         let saved = self.transaction.savepoint(&self.session, name, opened);
         saved.await?;
@@ -111,8 +103,7 @@ impl Connection {
     }
 
     /// RELEASE.
-    pub(super) fn release(&mut self, name: &str) -> Result<&'static str, Halt> {
-        self.check_block("RELEASE SAVEPOINT")?;
+    fn release(&mut self, name: &str) -> Result<&'static str, Halt> {
         self.transaction.release(name)?;
         Ok("RELEASE")
     }
@@ -139,7 +130,7 @@ impl Connection {
 
     /// Carries out the requests of `set_config()`.
     pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
-        let in_transaction = self.status != TransactionStatus::Idle;
+        let in_transaction = self.transaction.status().is_block();
         if self.session.settings.has_requests() {
             self.transaction.begin(&self.session).await?;
         }
@@ -180,7 +171,6 @@ impl Connection {
     /// ROLLBACK.
     pub(crate) async fn roll_back(&mut self) -> Result<(), Halt> {
         let reports = self.transaction.rollback(&mut self.session).await;
-        self.status = TransactionStatus::Idle;
         self.session.moments.end_transaction();
         self.portals.roll_back();
         // After its cursors have ended, which may take locks.
@@ -191,7 +181,7 @@ impl Connection {
     /// P1: outside of a transaction block, each simple query, or run of messages up to a Sync, is
     /// a transaction.
     pub(crate) async fn end_implicit_transaction(&mut self) -> Result<(), Halt> {
-        if self.status == TransactionStatus::Idle {
+        if !self.transaction.status().is_block() {
             self.commit().await?;
         }
         Ok(())

@@ -3,19 +3,37 @@
 //! Options that only add figures which this EXPLAIN does not show (BUFFERS, COSTS, …) are accepted
 //! and ignored.
 
-use datafusion::sql::sqlparser::ast::{Expr, UtilityOption, Value};
+use datafusion::sql::sqlparser::ast::{Expr, Statement, UtilityOption, Value};
 
 use crate::failure::Failure;
 
 /// The options of an EXPLAIN that matter here.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub(crate) analyze: bool,
-    pub(crate) verbose: bool,
+struct Wanted {
+    analyze: bool,
+    verbose: bool,
+}
+
+/// Puts the words ANALYZE and VERBOSE in the place of options in parentheses, which DataFusion does
+/// not plan.
+pub(super) fn in_words(statement: &mut Statement) -> Result<(), Failure> {
+    if let Statement::Explain {
+        options,
+        analyze,
+        verbose,
+        format,
+        ..
+    } = statement
+        && let Some(given) = options.take()
+    {
+        let wanted = wanted(&given)?;
+        (*analyze, *verbose, *format) = (wanted.analyze, wanted.verbose, None);
+    }
+    Ok(())
 }
 
 /// Reads the options in parentheses.
-pub(crate) fn wanted(options: &[UtilityOption]) -> Result<Wanted, Failure> {
+fn wanted(options: &[UtilityOption]) -> Result<Wanted, Failure> {
     let mut wanted = Wanted::default();
     let mut needs_analyze = None;
     for option in options {
@@ -89,7 +107,6 @@ fn text(option: &UtilityOption) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::ast::Statement;
     use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
     use datafusion::sql::sqlparser::parser::Parser;
 

@@ -9,6 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use coscan::PreparedNames;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
@@ -81,7 +82,7 @@ pub(crate) enum State {
 /// A connection's prepared statements and portals, by name. The empty name is the unnamed one.
 #[derive(Default)]
 pub(crate) struct Portals {
-    statements: HashMap<String, Arc<Prepared>>,
+    statements: PreparedNames<Arc<Prepared>>,
     /// The origins of the named statements.
     origins: Arc<Origins>,
     portals: HashMap<String, Portal>,
@@ -98,10 +99,12 @@ impl Portals {
     }
 
     pub(crate) fn statement(&self, name: &str) -> Result<Arc<Prepared>, Failure> {
-        self.statements
-            .get(name)
-            .cloned()
-            .ok_or_else(|| no_statement(name))
+        Ok(Arc::clone(self.statements.statement(name)?))
+    }
+
+    /// Checks that a prepared statement may get this name.
+    pub(crate) fn check_free(&self, name: &str) -> Result<(), Failure> {
+        Ok(self.statements.check_free(name)?)
     }
 
     /// Adds a prepared statement. A name in use is an error; the unnamed statement is replaced.
@@ -111,27 +114,17 @@ impl Portals {
         prepared: Prepared,
         origin: Origin,
     ) -> Result<(), Failure> {
-        if !name.is_empty() && self.statements.contains_key(&name) {
-            let text = format!("prepared statement {name:?} already exists");
-            return Err(Failure::new("42P05", text));
-        }
-        if self.statements.len() >= STATEMENTS_MAX {
-            return Err(Failure::new(
-                "53400",
-                format!("at most {STATEMENTS_MAX} statements"),
-            ));
-        }
+        self.statements.insert(name.clone(), Arc::new(prepared))?;
         if !name.is_empty() {
             self.origins.insert(&name, origin);
         }
-        self.statements.insert(name, Arc::new(prepared));
         Ok(())
     }
 
     /// Drops a prepared statement. Returns whether there was one.
     pub(crate) fn forget(&mut self, name: &str) -> bool {
         self.origins.remove(name);
-        self.statements.remove(name).is_some()
+        self.statements.remove(name)
     }
 
     pub(crate) fn forget_all(&mut self) {
@@ -239,18 +232,9 @@ impl Portals {
     }
 }
 
-pub(crate) fn no_statement(name: &str) -> Failure {
-    Failure::new(
-        "26000",
-        format!("prepared statement {name:?} does not exist"),
-    )
-}
-
 fn no_portal(name: &str) -> Failure {
     Failure::new("34000", format!("portal {name:?} does not exist"))
 }
 
-/// Far more than drivers cache; each holds a plan.
-pub(crate) const STATEMENTS_MAX: usize = 4096;
 /// Each open portal holds a running query.
 const PORTALS_MAX: usize = 256;

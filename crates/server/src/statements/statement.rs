@@ -4,13 +4,13 @@
 //! Not here: parsing (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
 //! (`../encode/cursor.rs`).
 
-use coscan::{DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
+use coscan::{BlockStatement, DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
 use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CloseCursor, DataType, Declare, DeclareType, DiscardObject,
-    Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType, OnCommit,
-    RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement, TransactionMode,
+    AlterTable, AlterTableOperation, CloseCursor, CreateTable, DataType, Declare, DeclareType,
+    DiscardObject, Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType,
+    OnCommit, RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement,
     Truncate,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -37,23 +37,8 @@ pub(crate) enum Action {
         query: Box<DfStatement>,
         format: CopyFormat,
     },
-    /// BEGIN and START TRANSACTION, distinguished by the tag.
-    Begin {
-        modes: Vec<TransactionMode>,
-        tag: &'static str,
-    },
-    /// In COMMIT and ROLLBACK, `chain` says whether the next transaction begins at once, in the
-    /// same modes (AND CHAIN).
-    Commit {
-        chain: bool,
-    },
-    Rollback {
-        chain: bool,
-    },
-    /// ROLLBACK TO the savepoint of this name, which revives a failed transaction.
-    RollbackTo(String),
-    Savepoint(String),
-    Release(String),
+    /// BEGIN, COMMIT, ROLLBACK and savepoints.
+    Block(BlockStatement),
     /// Accepted, though there is nothing to do: there are no notifications (LISTEN, NOTIFY,
     /// UNLISTEN), statistics come from the files (ANALYZE, VACUUM), comments are not kept
     /// (COMMENT), a session has one role (RESET ROLE). Holds the tag of the answer.
@@ -125,12 +110,7 @@ impl Action {
             | Self::Discard { .. } => true,
             Self::Index { .. }
             | Self::Copy { .. }
-            | Self::Begin { .. }
-            | Self::Commit { .. }
-            | Self::Rollback { .. }
-            | Self::RollbackTo(_)
-            | Self::Savepoint(_)
-            | Self::Release(_)
+            | Self::Block(_)
             | Self::Nothing(_)
             | Self::Lock(_)
             | Self::Show(_)
@@ -242,8 +222,8 @@ fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
     }
 }
 
-#[expect(clippy::too_many_lines, reason = "a table: one arm per statement")]
-fn action(statement: SqlStatement) -> Result<Action, Failure> {
+/// Longer than a screen: a table with one arm per statement.
+fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
     if let Some((query, format)) = copy_to_stdout(&statement)? {
         let query = Box::new(query);
         return Ok(Action::Copy { query, format });
@@ -251,66 +231,20 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
     if let Some(copy) = copy_to_file(&statement)? {
         return Ok(Action::Plan(Box::new(copy)));
     }
+    if let Some(about_block) = BlockStatement::of(&statement) {
+        return Ok(Action::Block(about_block));
+    }
+    explain::in_words(&mut statement)?;
     Ok(match statement {
-        SqlStatement::StartTransaction { modes, begin, .. } => Action::Begin {
-            modes,
-            tag: if begin { "BEGIN" } else { "START TRANSACTION" },
-        },
-        SqlStatement::Commit { chain, .. } => Action::Commit { chain },
-        SqlStatement::Rollback { savepoint, chain } => match savepoint {
-            None => Action::Rollback { chain },
-            Some(name) => Action::RollbackTo(named(name)),
-        },
-        SqlStatement::Savepoint { name } => Action::Savepoint(named(name)),
-        SqlStatement::ReleaseSavepoint { name } => Action::Release(named(name)),
         SqlStatement::UNLISTEN { .. } => Action::Nothing("UNLISTEN"),
         SqlStatement::Set(set) => Action::Set(Box::new(set)),
-        SqlStatement::ShowVariable { variable } => {
-            let words: Vec<_> = variable
-                .iter()
-                .map(|word| word.value.to_lowercase())
-                .collect();
-            Action::Show(match of_words(&words) {
-                Some(name) => name.to_owned(),
-                None => words.join("."),
-            })
-        }
+        SqlStatement::ShowVariable { variable } => Action::Show(shown(&variable)),
         SqlStatement::ShowCreate {
             obj_type: ShowCreateObject::Table,
             obj_name,
         } => Action::Plan(show_create(&obj_name)?),
-        SqlStatement::Reset(reset) => match reset.reset {
-            Reset::ALL => Action::Reset(None),
-            Reset::ConfigurationParameter(name) => {
-                match name.to_string().to_lowercase().replace('"', "") {
-                    name if name == "role" => Action::Nothing("RESET"),
-                    name => Action::Reset(Some(name)),
-                }
-            }
-        },
-        SqlStatement::Declare { mut stmts } => {
-            let declare = stmts.pop().filter(|_| stmts.is_empty());
-            let declare = declare.filter(|d| d.declare_type == Some(DeclareType::Cursor));
-            match declare {
-                Some(Declare {
-                    names,
-                    hold,
-                    scroll,
-                    binary,
-                    for_query: Some(query),
-                    ..
-                }) if names.len() == 1 => Action::Declare {
-                    name: names.into_iter().next().map(named).unwrap_or_default(),
-                    declared: Declared {
-                        hold: hold == Some(true),
-                        scroll: scroll == Some(true),
-                        binary: binary == Some(true),
-                    },
-                    query: Box::new(DfStatement::Statement(Box::new(SqlStatement::Query(query)))),
-                },
-                _ => return Err(Failure::syntax("DECLARE needs a cursor's name and query")),
-            }
-        }
+        SqlStatement::Reset(reset) => reset_by_name(&reset.reset),
+        SqlStatement::Declare { stmts } => cursor_declared(stmts)?,
         SqlStatement::Prepare {
             name,
             data_types,
@@ -320,17 +254,7 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             types: data_types,
             written: Written::new(),
             text: String::new(),
-            query: match *statement {
-                query @ (SqlStatement::Query(_)
-                | SqlStatement::Insert(_)
-                | SqlStatement::Update(_)
-                | SqlStatement::Delete(_)
-                | SqlStatement::Merge { .. }) => match action(query)? {
-                    Action::Plan(query) => query,
-                    _ => return Err(Failure::syntax("PREPARE needs a query")),
-                },
-                _ => return Err(Failure::syntax("PREPARE needs a query")),
-            },
+            query: prepared_query(*statement)?,
         },
         SqlStatement::Execute {
             name: Some(name),
@@ -341,28 +265,6 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             name: object_name(&name),
             arguments: parameters,
         },
-        SqlStatement::Explain {
-            options: Some(options),
-            describe_alias,
-            query_plan,
-            estimate,
-            statement,
-            ..
-        } => {
-            let wanted = explain::wanted(&options)?;
-            Action::Plan(Box::new(DfStatement::Statement(Box::new(
-                SqlStatement::Explain {
-                    describe_alias,
-                    analyze: wanted.analyze,
-                    verbose: wanted.verbose,
-                    query_plan,
-                    estimate,
-                    statement,
-                    format: None,
-                    options: None,
-                },
-            ))))
-        }
         SqlStatement::ShowTables { .. } => Action::Plan(Box::new(users_tables()?)),
         SqlStatement::LISTEN { .. } => Action::Nothing("LISTEN"),
         SqlStatement::Comment { .. } => Action::Nothing("COMMENT"),
@@ -372,25 +274,12 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             lock_mode: Some(LockTableMode::AccessShare | LockTableMode::RowShare),
             ..
         }) => Action::Lock(tables.iter().map(|table| reference(&table.name)).collect()),
-        SqlStatement::AlterTable(alter) if renamed(&alter).is_some() => match renamed(&alter) {
-            Some(to) => Action::Rename(Rename {
-                from: alter.name.to_string(),
-                to: to.to_string(),
-                view: false,
-                if_exists: alter.if_exists,
-            }),
-            None => return Err(Failure::syntax("ALTER TABLE needs a new name")),
+        SqlStatement::AlterTable(alter) => match renamed(&alter) {
+            Some(rename) => Action::Rename(rename),
+            None => plan(SqlStatement::AlterTable(alter)),
         },
         SqlStatement::Truncate(truncate) if truncate.table_names.len() > 1 => {
-            let tables = truncate.table_names.iter().map(|table| {
-                let table_names = vec![table.clone()];
-                let truncate = SqlStatement::Truncate(Truncate {
-                    table_names,
-                    ..truncate.clone()
-                });
-                DfStatement::Statement(Box::new(truncate))
-            });
-            Action::Truncate(tables.collect())
+            Action::Truncate(one_by_one(&truncate))
         }
         SqlStatement::Drop {
             object_type: object @ (ObjectType::Table | ObjectType::View),
@@ -416,23 +305,103 @@ fn action(statement: SqlStatement) -> Result<Action, Failure> {
             all: object_type == DiscardObject::ALL,
             temp: object_type == DiscardObject::TEMP,
         },
-        // A temporary table is session-local, even where there is no schema to create it in.
-        SqlStatement::CreateTable(mut create) => {
-            if create.temporary && create.name.0.len() == 1 {
-                let schema = ObjectNamePart::Identifier(Ident::new(TEMPORARY_SCHEMA));
-                create.name.0.insert(0, schema);
-            }
-            // LOCAL and GLOBAL have no meaning in PostgreSQL either.
-            create.global = None;
-            if create.on_commit == Some(OnCommit::PreserveRows) {
-                create.on_commit = None;
-            }
-            Action::Plan(Box::new(DfStatement::Statement(Box::new(
-                SqlStatement::CreateTable(create),
-            ))))
-        }
-        other => Action::Plan(Box::new(DfStatement::Statement(Box::new(other)))),
+        SqlStatement::CreateTable(create) => plan(SqlStatement::CreateTable(of_session(create))),
+        other => plan(other),
     })
+}
+
+fn plan(statement: SqlStatement) -> Action {
+    Action::Plan(Box::new(DfStatement::Statement(Box::new(statement))))
+}
+
+/// The setting that SHOW names.
+fn shown(variable: &[Ident]) -> String {
+    let words = variable.iter().map(|word| word.value.to_lowercase());
+    let words: Vec<String> = words.collect();
+    match of_words(&words) {
+        Some(name) => name.to_owned(),
+        None => words.join("."),
+    }
+}
+
+fn reset_by_name(reset: &Reset) -> Action {
+    match reset {
+        Reset::ALL => Action::Reset(None),
+        Reset::ConfigurationParameter(name) => {
+            match name.to_string().to_lowercase().replace('"', "") {
+                name if name == "role" => Action::Nothing("RESET"),
+                name => Action::Reset(Some(name)),
+            }
+        }
+    }
+}
+
+/// DECLARE of one cursor.
+fn cursor_declared(mut declares: Vec<Declare>) -> Result<Action, Failure> {
+    let declare = declares.pop().filter(|_| declares.is_empty());
+    let declare = declare.filter(|d| d.declare_type == Some(DeclareType::Cursor));
+    match declare {
+        Some(Declare {
+            names,
+            hold,
+            scroll,
+            binary,
+            for_query: Some(query),
+            ..
+        }) if names.len() == 1 => Ok(Action::Declare {
+            name: names.into_iter().next().map(named).unwrap_or_default(),
+            declared: Declared {
+                hold: hold == Some(true),
+                scroll: scroll == Some(true),
+                binary: binary == Some(true),
+            },
+            query: Box::new(DfStatement::Statement(Box::new(SqlStatement::Query(query)))),
+        }),
+        _ => Err(Failure::syntax("DECLARE needs a cursor's name and query")),
+    }
+}
+
+/// What PREPARE prepares.
+fn prepared_query(statement: SqlStatement) -> Result<Box<DfStatement>, Failure> {
+    let query = match statement {
+        query @ (SqlStatement::Query(_)
+        | SqlStatement::Insert(_)
+        | SqlStatement::Update(_)
+        | SqlStatement::Delete(_)
+        | SqlStatement::Merge { .. }) => action(query)?,
+        _ => return Err(Failure::syntax("PREPARE needs a query")),
+    };
+    match query {
+        Action::Plan(query) => Ok(query),
+        _ => Err(Failure::syntax("PREPARE needs a query")),
+    }
+}
+
+/// A TRUNCATE for each of the tables.
+fn one_by_one(truncate: &Truncate) -> Vec<DfStatement> {
+    let tables = truncate.table_names.iter().map(|table| {
+        let table_names = vec![table.clone()];
+        let truncate = SqlStatement::Truncate(Truncate {
+            table_names,
+            ..truncate.clone()
+        });
+        DfStatement::Statement(Box::new(truncate))
+    });
+    tables.collect()
+}
+
+/// A temporary table is session-local, even where there is no schema to create it in.
+fn of_session(mut create: CreateTable) -> CreateTable {
+    if create.temporary && create.name.0.len() == 1 {
+        let schema = ObjectNamePart::Identifier(Ident::new(TEMPORARY_SCHEMA));
+        create.name.0.insert(0, schema);
+    }
+    // LOCAL and GLOBAL have no meaning in PostgreSQL either.
+    create.global = None;
+    if create.on_commit == Some(OnCommit::PreserveRows) {
+        create.on_commit = None;
+    }
+    create
 }
 
 /// The tag of ANALYZE or VACUUM, whose options and names consist of words, commas, dots and
@@ -498,14 +467,19 @@ fn reference(name: &ObjectName) -> TableReference {
     TableReference::parse_str(&name.to_string())
 }
 
-/// The new name of a table, if an ALTER TABLE does nothing but rename it.
-fn renamed(alter: &AlterTable) -> Option<ObjectName> {
+/// What an ALTER TABLE renames, if it does nothing else.
+fn renamed(alter: &AlterTable) -> Option<Rename> {
     match alter.operations.as_slice() {
         [
             AlterTableOperation::RenameTable {
                 table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
             },
-        ] => Some(name.clone()),
+        ] => Some(Rename {
+            from: alter.name.to_string(),
+            to: name.to_string(),
+            view: false,
+            if_exists: alter.if_exists,
+        }),
         _ => None,
     }
 }
@@ -570,7 +544,7 @@ mod tests {
                     DfStatement::CreateExternalTable(_) => "external table",
                     _ => "plan",
                 },
-                Action::Begin { .. } => "BEGIN",
+                Action::Block(BlockStatement::Begin { tag, .. }) => tag,
                 _ => "?",
             })
             .collect();
@@ -591,9 +565,12 @@ mod tests {
 
     #[test]
     fn statements_of_the_connection_become_its_actions() {
-        assert!(matches!(one("BEGIN"), Action::Begin { tag: "BEGIN", .. }));
-        assert!(matches!(one("END"), Action::Commit { chain: false }));
-        assert!(matches!(one("ABORT"), Action::Rollback { chain: false }));
+        for (text, expected) in [
+            ("END", BlockStatement::Commit { chain: false }),
+            ("ABORT", BlockStatement::Rollback { chain: false }),
+        ] {
+            assert!(matches!(one(text), Action::Block(found) if found == expected));
+        }
         assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
         assert!(
             matches!(one("SHOW datafusion.execution.batch_size"), Action::Show(n) if n == "datafusion.execution.batch_size")

@@ -1,9 +1,10 @@
 //! What does ROLLBACK restore for a client? What the engine restores (`coscan::Transaction`), and
 //! the connection's settings, as they were at BEGIN and at each savepoint.
 //!
-//! Not here: the transaction status that clients see (`../protocol/transactions.rs`).
+//! Not here: the letter by which clients learn the state of the block
+//! (`../protocol/connection.rs`).
 
-use coscan::TransactionModes;
+use coscan::{AfterFailure, BlockStatus, TransactionModes};
 
 use super::session::Session;
 use crate::failure::Failure;
@@ -46,11 +47,27 @@ impl Saved {
 }
 
 impl Transaction {
-    /// BEGIN. Inside a transaction this does nothing.
+    /// The state of the block.
+    pub(crate) fn status(&self) -> BlockStatus {
+        self.0.status()
+    }
+
+    /// A statement has failed. Returns what that leaves to do.
+    pub(crate) fn fail(&mut self) -> AfterFailure {
+        self.0.fail()
+    }
+
+    /// BEGIN. In an open block this does nothing.
     ///
     /// # Errors
     /// If there is no memory for a copy of the session's names. This holds for every method that
     /// saves.
+    pub(crate) async fn open(&mut self, session: &Session) -> Result<(), Failure> {
+        let saved = || Saved::now(session, 0);
+        Ok(self.0.open(&session.context, saved).await?)
+    }
+
+    /// Begins a transaction, without a block if there is none, unless one has begun.
     pub(crate) async fn begin(&mut self, session: &Session) -> Result<(), Failure> {
         let saved = || Saved::now(session, 0);
         Ok(self.0.begin(&session.context, saved).await?)
@@ -79,11 +96,6 @@ impl Transaction {
     ) -> Result<(), Failure> {
         let after = session.settings.modes(&session.context);
         Ok(self.0.check_modes(before, &after)?)
-    }
-
-    /// Whether ROLLBACK TO can revive the transaction after a failure.
-    pub(crate) fn has_savepoint(&self) -> bool {
-        self.0.has_savepoint()
     }
 
     /// SAVEPOINT, after `opened` portals were opened.

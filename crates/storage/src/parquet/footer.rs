@@ -114,37 +114,11 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
     )
     .await?;
     let trailer = tail.slice(&(file_bytes - TRAILER_BYTES..file_bytes));
-    let trailer = FooterTail::try_from(trailer.as_ref())
-        .map_err(|_| bad("not a Parquet file, or cut off: it does not end with PAR1".to_owned()))?;
-    if trailer.is_encrypted_footer() {
-        return Err(bad("encrypted Parquet files are not supported".to_owned()));
-    }
-    let length = trailer.metadata_length() as u64;
-    if length > FOOTER_BYTES_MAX {
-        return Err(bad(format!(
-            "a footer of {length} bytes; more than {FOOTER_BYTES_MAX} are not supported"
-        )));
-    }
-    let footer_start = file_bytes
-        .checked_sub(TRAILER_BYTES + length)
-        .filter(|&start| start >= MAGIC_BYTES)
-        .ok_or_else(|| {
-            bad(format!(
-                "damaged footer: {length} bytes of metadata in a file of {file_bytes}"
-            ))
-        })?;
+    let footer_start = footer_start(&trailer, file_bytes).map_err(bad)?;
     tail.extend(reader, file, footer_start).await?;
 
     let footer = tail.slice(&(footer_start..file_bytes - TRAILER_BYTES));
-    let mended = check_file_metadata(&footer, memory_max);
-    let mended = mended.map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
-    let footer = mended.map_or(footer, Bytes::from);
-    let metadata = caught(|| ParquetMetaDataReader::decode_metadata(&footer))
-        .map_err(|reason| bad(format!("damaged footer: {reason}")))?;
-    let metadata = with_rows(without_dictionary_at_zero(metadata));
-    let metadata = without_unknown_notes(metadata);
-    let metadata = trusted(metadata);
-    check_metadata(&metadata, footer_start)
+    let metadata = decoded(footer, footer_start, memory_max)
         .map_err(|flaw| bad(format!("damaged footer: {flaw}")))?;
 
     let index = index_ranges(&metadata, footer_start)
@@ -163,6 +137,37 @@ pub async fn read_footer<R: RangeRead + ?Sized>(
         .map_err(|reason| bad(format!("damaged page index: {reason}")))?;
     check_page_index(&metadata).map_err(|flaw| bad(format!("damaged page index: {flaw}")))?;
     Ok(Arc::new(trusted_pages(metadata)))
+}
+
+/// Where the metadata begins whose length a file's trailer says; the reason if there is none.
+fn footer_start(trailer: &[u8], file_bytes: u64) -> Result<u64, String> {
+    let trailer = FooterTail::try_from(trailer)
+        .map_err(|_| "not a Parquet file, or cut off: it does not end with PAR1".to_owned())?;
+    if trailer.is_encrypted_footer() {
+        return Err("encrypted Parquet files are not supported".to_owned());
+    }
+    let length = trailer.metadata_length() as u64;
+    if length > FOOTER_BYTES_MAX {
+        return Err(format!(
+            "a footer of {length} bytes; more than {FOOTER_BYTES_MAX} are not supported"
+        ));
+    }
+    let start = file_bytes.checked_sub(TRAILER_BYTES + length);
+    let start = start.filter(|start| *start >= MAGIC_BYTES);
+    start.ok_or_else(|| {
+        format!("damaged footer: {length} bytes of metadata in a file of {file_bytes}")
+    })
+}
+
+/// The metadata in the bytes of a footer that begins at `start`; the reason if it is damaged.
+fn decoded(footer: Bytes, start: u64, memory_max: u64) -> Result<ParquetMetaData, String> {
+    let mended = check_file_metadata(&footer, memory_max).map_err(|flaw| flaw.to_string())?;
+    let footer = mended.map_or(footer, Bytes::from);
+    let metadata = caught(|| ParquetMetaDataReader::decode_metadata(&footer))?;
+    let metadata = with_rows(without_dictionary_at_zero(metadata));
+    let metadata = trusted(without_unknown_notes(metadata));
+    check_metadata(&metadata, start)?;
+    Ok(metadata)
 }
 
 /// The result of `decode`, or the reason for its failure; a panic in parquet counts as a failure.

@@ -205,56 +205,77 @@ impl KeyWriter {
             return None;
         }
         if let Some(column) = expr.downcast_ref::<Column>() {
-            let field = schema.fields().get(column.index())?;
-            self.word("column");
-            if self.by_position {
-                self.word(&column.index().to_string());
-            } else {
-                self.word(field.name());
-            }
-            self.word(&format!("{:?}", field.data_type()));
-            return Some(());
+            return self.column(column, schema);
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
-            if literal.value().data_type().is_nested() {
-                // Lists are displayed without quotes: ['a', 'b'] and ['a, b'] have the same text.
-                return None;
-            }
-            self.word("literal");
-            self.word(&format!("{:?}", literal.value().data_type()));
-            self.word(&format!("{:?}", literal.value()));
+            return self.literal(literal);
+        }
+        if self.is_of_elsewhere(expr, schema)? {
             return Some(());
         }
-        if let Some(from_elsewhere) = &mut self.from_elsewhere {
-            if expr.is::<DynamicFilterPhysicalExpr>() {
-                // Whatever a dynamic filter contains, it does not change the rows of a plan that
-                // produces it.
-                from_elsewhere.push(Elsewhere::Filter(expr.expression_id()?));
-                self.word("dynamic");
-                return Some(());
-            }
-            if let Some(subquery) = expr.downcast_ref::<ScalarSubqueryExpr>() {
-                from_elsewhere.push(Elsewhere::Subqueries(subquery.results().clone()));
-                #[expect(deprecated, reason = "nothing else says which of the results it is")]
-                let index = subquery.index().as_usize();
-                let of = subquery.return_field(schema).ok()?;
-                self.word(&format!("subquery {index} {:?}", of.data_type()));
-                return Some(());
-            }
+        self.operation(expr, schema)?;
+        let children = expr.children();
+        self.word(&children.len().to_string());
+        children
+            .into_iter()
+            .try_for_each(|child| self.expr(child, schema))
+    }
+
+    fn column(&mut self, column: &Column, schema: &Schema) -> Option<()> {
+        let field = schema.fields().get(column.index())?;
+        self.word("column");
+        if self.by_position {
+            self.word(&column.index().to_string());
+        } else {
+            self.word(field.name());
         }
+        self.word(&format!("{:?}", field.data_type()));
+        Some(())
+    }
+
+    fn literal(&mut self, literal: &Literal) -> Option<()> {
+        if literal.value().data_type().is_nested() {
+            // Lists are displayed without quotes: ['a', 'b'] and ['a, b'] have the same text.
+            return None;
+        }
+        self.word("literal");
+        self.word(&format!("{:?}", literal.value().data_type()));
+        self.word(&format!("{:?}", literal.value()));
+        Some(())
+    }
+
+    /// Appends an expression whose value comes from elsewhere in the plan; false for another one.
+    fn is_of_elsewhere(&mut self, expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<bool> {
+        let Some(from_elsewhere) = &mut self.from_elsewhere else {
+            return Some(false);
+        };
+        if expr.is::<DynamicFilterPhysicalExpr>() {
+            // Whatever a dynamic filter contains, it does not change the rows of a plan that
+            // produces it.
+            from_elsewhere.push(Elsewhere::Filter(expr.expression_id()?));
+            self.word("dynamic");
+            return Some(true);
+        }
+        let Some(subquery) = expr.downcast_ref::<ScalarSubqueryExpr>() else {
+            return Some(false);
+        };
+        from_elsewhere.push(Elsewhere::Subqueries(subquery.results().clone()));
+        #[expect(deprecated, reason = "nothing else says which of the results it is")]
+        let index = subquery.index().as_usize();
+        let of = subquery.return_field(schema).ok()?;
+        self.word(&format!("subquery {index} {:?}", of.data_type()));
+        Some(true)
+    }
+
+    /// Appends what an expression does with its operands; `None` if it is not on the allow-list.
+    fn operation(&mut self, expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<()> {
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-            let plain = BinaryExpr::new(
-                Arc::clone(binary.left()),
-                *binary.op(),
-                Arc::clone(binary.right()),
-            );
-            // No accessor tells whether an expression checks for overflow, so it is compared with
-            // one that does not.
-            if plain != *binary {
-                return None;
-            }
-            self.word(&format!("{:?}", binary.op()));
-        } else if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+            return self.binary(binary);
+        }
+        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+            return self.call(call, schema);
+        }
+        if let Some(cast) = expr.downcast_ref::<CastExpr>() {
             self.word("cast");
             self.word(&format!("{:?}", cast.target_field()));
             self.word(&format!("{:?}", cast.cast_options()));
@@ -284,25 +305,39 @@ impl KeyWriter {
             self.word("is not null");
         } else if expr.is::<NegativeExpr>() {
             self.word("negative");
-        } else if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-            if !is_pure(call, schema) {
-                return None;
-            }
-            // Bounds are those of the engine, whose queries alone are compared.
-            let udf = coscan_pg::canonical(unbounded(call.fun()));
-            let address = Arc::as_ptr(udf.inner()).cast::<()>().addr();
-            self.word("function");
-            self.word(udf.name());
-            self.word(&format!("{address:x} {:?}", call.return_type()));
-            self.functions.push(Function::Scalar { _keeps: udf });
         } else {
             return None;
         }
-        let children = expr.children();
-        self.word(&children.len().to_string());
-        children
-            .into_iter()
-            .try_for_each(|child| self.expr(child, schema))
+        Some(())
+    }
+
+    fn binary(&mut self, binary: &BinaryExpr) -> Option<()> {
+        let plain = BinaryExpr::new(
+            Arc::clone(binary.left()),
+            *binary.op(),
+            Arc::clone(binary.right()),
+        );
+        // No accessor tells whether an expression checks for overflow, so it is compared with one
+        // that does not.
+        if plain != *binary {
+            return None;
+        }
+        self.word(&format!("{:?}", binary.op()));
+        Some(())
+    }
+
+    fn call(&mut self, call: &ScalarFunctionExpr, schema: &Schema) -> Option<()> {
+        if !is_pure(call, schema) {
+            return None;
+        }
+        // Bounds are those of the engine, whose queries alone are compared.
+        let udf = coscan_pg::canonical(unbounded(call.fun()));
+        let address = Arc::as_ptr(udf.inner()).cast::<()>().addr();
+        self.word("function");
+        self.word(udf.name());
+        self.word(&format!("{address:x} {:?}", call.return_type()));
+        self.functions.push(Function::Scalar { _keeps: udf });
+        Some(())
     }
 }
 

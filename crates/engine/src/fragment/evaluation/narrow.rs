@@ -450,80 +450,108 @@ pub(crate) fn narrowed(
     operands: &[Option<NodeId>],
     schema: &Schema,
 ) -> Option<Narrowed> {
-    let children = expr.children();
-    let operand = |at: usize| match operands.get(at)? {
-        Some(node) => Some(Operand::Node(*node)),
-        None => constant(children.get(at)?).map(Operand::Constant),
-    };
-    let side = |at: usize| match children.get(at)?.data_type(schema).ok()? {
-        DataType::Decimal128(_, scale) => Some((operand(at)?, scale)),
-        _ => None,
+    let sought = Sought {
+        expr,
+        children: expr.children(),
+        operands,
+        schema,
     };
     let result = expr.data_type(schema).ok()?;
     if let Some(op) = whole_operator(expr).filter(|_| is_integer(&result)) {
-        let of_one_type = children
+        return sought.whole(op, &result);
+    }
+    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+        return sought.binary(binary);
+    }
+    if expr.is::<NegativeExpr>() {
+        let (operand, _) = sought.decimal(0)?;
+        return Some(Narrowed::Value(NarrowOp::Negate(operand)));
+    }
+    sought.cast(expr.downcast_ref::<CastExpr>()?)
+}
+
+/// An expression whose 64-bit form is sought.
+struct Sought<'a> {
+    expr: &'a Arc<dyn PhysicalExpr>,
+    children: Vec<&'a Arc<dyn PhysicalExpr>>,
+    operands: &'a [Option<NodeId>],
+    schema: &'a Schema,
+}
+
+impl Sought<'_> {
+    fn operand(&self, at: usize) -> Option<Operand> {
+        match self.operands.get(at)? {
+            Some(node) => Some(Operand::Node(*node)),
+            None => constant(self.children.get(at)?).map(Operand::Constant),
+        }
+    }
+
+    /// An operand that is a decimal, with its scale.
+    fn decimal(&self, at: usize) -> Option<(Operand, i8)> {
+        match self.children.get(at)?.data_type(self.schema).ok()? {
+            DataType::Decimal128(_, scale) => Some((self.operand(at)?, scale)),
+            _ => None,
+        }
+    }
+
+    /// An operation on integers of one type.
+    fn whole(&self, op: Operator, result: &DataType) -> Option<Narrowed> {
+        let is_result = |own: DataType| own == *result;
+        let mut types = self
+            .children
             .iter()
-            .all(|child| child.data_type(schema).is_ok_and(|own| own == result));
+            .map(|child| child.data_type(self.schema));
+        let of_one_type = types.all(|own| own.is_ok_and(is_result));
         // Results of 16 bits are computed in 32, which cannot be widened to 16.
         let bounds = match result {
             DataType::Int32 => (i32::MIN.into(), i32::MAX.into()),
             DataType::Int64 => (i64::MIN.into(), i64::MAX.into()),
             _ => return None,
         };
-        let sides = [operand(0)?, operand(1)?];
-        return of_one_type.then_some(Narrowed::Value(NarrowOp::Whole(op, sides, bounds)));
+        let sides = [self.operand(0)?, self.operand(1)?];
+        of_one_type.then_some(Narrowed::Value(NarrowOp::Whole(op, sides, bounds)))
     }
-    if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
-        let types = [binary.left(), binary.right()].map(|side| side.data_type(schema).ok());
+
+    /// A comparison, or a sum, a difference or a product of decimals.
+    fn binary(&self, binary: &BinaryExpr) -> Option<Narrowed> {
+        let op = *binary.op();
+        let types = [binary.left(), binary.right()].map(|side| side.data_type(self.schema).ok());
         if types[0] == types[1] && types[0].as_ref().is_some_and(is_whole) {
-            let sides = [(operand(0)?, 1), (operand(1)?, 1)];
-            let op = *binary.op();
+            let sides = [(self.operand(0)?, 1), (self.operand(1)?, 1)];
             let comparison = compares(op).then_some(NarrowComparison { op, sides });
             return comparison.map(Narrowed::Comparison);
         }
-        let (left, right) = (side(0)?, side(1)?);
+        let (left, right) = (self.decimal(0)?, self.decimal(1)?);
         let common = left.1.max(right.1);
         let sides = [
             (left.0, power(common, left.1)?),
             (right.0, power(common, right.1)?),
         ];
-        if compares(*binary.op()) {
-            return Some(Narrowed::Comparison(NarrowComparison {
-                op: *binary.op(),
-                sides,
-            }));
+        if compares(op) {
+            return Some(Narrowed::Comparison(NarrowComparison { op, sides }));
         }
-        let DataType::Decimal128(_, scale) = expr.data_type(schema).ok()? else {
+        let DataType::Decimal128(_, scale) = self.expr.data_type(self.schema).ok()? else {
             return None;
         };
-        return match binary.op() {
+        match op {
             Operator::Plus if scale == common => Some(Narrowed::Value(NarrowOp::Add(sides))),
             Operator::Minus if scale == common => Some(Narrowed::Value(NarrowOp::Subtract(sides))),
             Operator::Multiply if left.1.checked_add(right.1) == Some(scale) => {
                 Some(Narrowed::Value(NarrowOp::Multiply([left.0, right.0])))
             }
             _ => None,
-        };
-    }
-    if expr.is::<NegativeExpr>() {
-        let (operand, _) = side(0)?;
-        return Some(Narrowed::Value(NarrowOp::Negate(operand)));
-    }
-    if let Some(cast) = expr.downcast_ref::<CastExpr>() {
-        if is_integer(&children.first()?.data_type(schema).ok()?) {
-            let DataType::Decimal128(precision, scale) = cast.cast_type() else {
-                return None;
-            };
-            let limit = 10i128.checked_pow(u32::from(*precision))?;
-            let factor = power(*scale, 0)?;
-            return Some(Narrowed::Value(NarrowOp::Rescale(
-                operand(0)?,
-                factor,
-                limit,
-            )));
         }
-        let (operand, from) = side(0)?;
-        if *cast.cast_type() == DataType::Float64 {
+    }
+
+    /// A cast of an integer to a decimal, or of a decimal to another one or to a float.
+    fn cast(&self, cast: &CastExpr) -> Option<Narrowed> {
+        let of_integer = is_integer(&self.children.first()?.data_type(self.schema).ok()?);
+        let (operand, from) = if of_integer {
+            (self.operand(0)?, 0)
+        } else {
+            self.decimal(0)?
+        };
+        if !of_integer && *cast.cast_type() == DataType::Float64 {
             let float = NarrowFloat {
                 operand,
                 scale: from,
@@ -535,9 +563,8 @@ pub(crate) fn narrowed(
         };
         let limit = 10i128.checked_pow(u32::from(*precision))?;
         let factor = power(*scale, from)?;
-        return Some(Narrowed::Value(NarrowOp::Rescale(operand, factor, limit)));
+        Some(Narrowed::Value(NarrowOp::Rescale(operand, factor, limit)))
     }
-    None
 }
 
 /// Plus, minus or multiply, with or without a check of the result; `None` for another expression

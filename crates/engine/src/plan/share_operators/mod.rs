@@ -32,8 +32,8 @@ use self::equal::{Equal, condenses};
 use self::node::{Noted, cost_bytes, note, table_key};
 use crate::once::{OnceExec, Shared};
 use crate::operators::{
-    Coordinator, HashTable, OperatorKey, OwnerCell, SharedExec, SharedHashJoinExec, SharedOperator,
-    has_shareable_table,
+    Coordinator, HashTable, OperatorKey, OwnerCell, SharedHashJoinExec, SharedOperator,
+    has_shareable_table, share,
 };
 use crate::resources::Resources;
 use crate::settings::Settings;
@@ -48,7 +48,7 @@ const OF_OTHER_NODES: &str = "distributed.";
 /// The rule's name.
 pub(crate) const SHARE_OPERATORS: &str = "CoscanShareOperators";
 
-/// Puts a [`SharedExec`] over each operator that may be shared. Runs last.
+/// Puts a `SharedExec` over each operator that may be shared. Runs last.
 #[derive(Debug)]
 pub(crate) struct ShareOperators {
     resources: Weak<Resources>,
@@ -193,7 +193,7 @@ impl Wrapping<'_> {
         let inside = OwnerCell::of_query(self.query);
         let cost_bytes = noted.cost_bytes;
         let child = self.children(noted, Above::Shared, &inside)?;
-        Ok(Arc::new(SharedExec::new(SharedOperator {
+        Ok(Arc::new(share(SharedOperator {
             key,
             kind,
             child,

@@ -139,53 +139,25 @@ impl Reader {
     /// # Errors
     /// Errors of reading, decoding and evaluating.
     pub(crate) async fn next(&mut self) -> Result<Found> {
-        let evaluator = &self.evaluator;
         loop {
             match std::mem::replace(&mut self.at, At::Finished) {
                 At::Start => {
                     self.at = At::Probing {
-                        open: evaluator.execution.open(&self.context).await?,
+                        open: self.evaluator.execution.open(&self.context).await?,
                         reading: FuturesUnordered::new(),
                         more: More::Yes,
                     };
                 }
                 At::Probing {
                     open,
-                    mut reading,
-                    mut more,
+                    reading,
+                    more,
                 } => {
-                    if more == More::Yes {
-                        more = begin_reads(&evaluator.execution, &open, &mut reading).await;
-                    }
-                    let begun = Instant::now();
-                    let done = reading.next().await;
-                    evaluator
-                        .execution
-                        .metrics
-                        .waited
-                        .add_duration(begun.elapsed());
-                    if let Some(done) = done {
-                        let rows = evaluator.look_at(&open, &done?).await?;
-                        self.at = At::Probing {
-                            open,
-                            reading,
-                            more,
-                        };
-                        return Ok(Found::Rows(rows));
-                    }
-                    self.at = match more {
-                        More::No => At::Scanning { open },
-                        More::Yes | More::Beyond => At::Probing {
-                            open,
-                            reading,
-                            more: More::Yes,
-                        },
-                    };
-                    if more == More::Beyond {
-                        return Ok(Found::Bound);
+                    if let Some(found) = self.probe(open, reading, more).await? {
+                        return Ok(found);
                     }
                 }
-                At::Scanning { open } => self.at = evaluator.next_chunk(open).await?,
+                At::Scanning { open } => self.at = self.evaluator.next_chunk(open).await?,
                 At::InChunk {
                     open,
                     lease,
@@ -198,7 +170,8 @@ impl Reader {
                         self.at = At::Scanning { open };
                         continue;
                     };
-                    let rows = evaluator
+                    let rows = self
+                        .evaluator
                         .look_at_batch(&open, &lease, &pipeline, first, batch)
                         .await?;
                     self.at = At::InChunk {
@@ -213,6 +186,40 @@ impl Reader {
                 At::Finished => return Ok(Found::End),
             }
         }
+    }
+
+    /// Waits for the next pages that the index lists. `None`: the reader goes on at its next place.
+    async fn probe(
+        &mut self,
+        open: Arc<Open>,
+        mut reading: FuturesUnordered<Reading>,
+        mut more: More,
+    ) -> Result<Option<Found>> {
+        let execution = &self.evaluator.execution;
+        if more == More::Yes {
+            more = begin_reads(execution, &open, &mut reading).await;
+        }
+        let begun = Instant::now();
+        let done = reading.next().await;
+        execution.metrics.waited.add_duration(begun.elapsed());
+        if let Some(done) = done {
+            let rows = self.evaluator.look_at(&open, &done?).await?;
+            self.at = At::Probing {
+                open,
+                reading,
+                more,
+            };
+            return Ok(Some(Found::Rows(rows)));
+        }
+        self.at = match more {
+            More::No => At::Scanning { open },
+            More::Yes | More::Beyond => At::Probing {
+                open,
+                reading,
+                more: More::Yes,
+            },
+        };
+        Ok((more == More::Beyond).then_some(Found::Bound))
     }
 }
 

@@ -21,6 +21,7 @@ use datafusion::error::Result;
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::LogicalType;
 use parquet::file::metadata::ParquetMetaData;
+use parquet::schema::types::Type;
 
 use super::wider::{is_binary, is_text, merged, wider};
 use crate::error::external;
@@ -60,52 +61,56 @@ pub(in crate::tables) fn of_file(
     let roots = parquet.root_schema().get_fields();
     let mut notes = file.key_value_metadata().into_iter().flatten();
     let unknown = notes.any(|note| note.key == UNKNOWN_TYPES);
-    let fields = schema.fields().iter().zip(roots).map(|(field, root)| {
-        // Files that Coscan wrote have only Arrow's mark (parquet 59 writes the other with a
-        // feature).
-        let is = |extension: &str, logical: LogicalType| {
-            let mark = field.metadata().get(EXTENSION);
-            mark.is_some_and(|name| name == extension)
-                || root.get_basic_info().logical_type_ref() == Some(&logical)
-        };
-        let is_uuid = is(UUID, LogicalType::Uuid);
-        let is_json = is(JSON, LogicalType::Json);
-        let data_type = match field.data_type() {
-            DataType::Binary if options.global.binary_as_string => DataType::Utf8,
-            DataType::Interval(_) if is_interval(root) => INTERVAL,
-            DataType::LargeBinary if options.global.binary_as_string => DataType::LargeUtf8,
-            other => wide_keys(other),
-        };
-        let mut field = Field::clone(field).with_data_type(data_type);
-        if options.global.skip_metadata {
-            field.metadata_mut().clear();
-        }
-        // Only metadata of an unknown kind says what the bytes mean.
-        let is_bare = matches!(field.data_type(), DataType::FixedSizeBinary(_)) && !is_uuid;
-        if unknown && is_bare {
-            let metadata = field.metadata_mut();
-            metadata.insert(
-                UNREADABLE.to_owned(),
-                "its type is not supported".to_owned(),
-            );
-        }
-        let mark = match field.data_type() {
-            DataType::FixedSizeBinary(16) if is_uuid => Some(UUID),
-            held if is_json && is_text(held) => Some(JSON),
-            _ => None,
-        };
-        if let Some(mark) = mark {
-            let metadata = field.metadata_mut();
-            metadata.insert(EXTENSION.to_owned(), mark.to_owned());
-        }
-        field
-    });
+    let fields = schema.fields().iter().zip(roots);
+    let fields = fields.map(|(field, root)| column(field, root, unknown, options));
     let fields: Fields = fields.collect();
     Ok(if options.global.skip_metadata {
         Schema::new(fields)
     } else {
         Schema::new_with_metadata(fields, schema.metadata().clone())
     })
+}
+
+/// A column as it is read. `unknown` says whether the file's metadata tells of types that Arrow
+/// lacks.
+fn column(field: &Field, root: &Type, unknown: bool, options: &TableParquetOptions) -> Field {
+    // Files that Coscan wrote have only Arrow's mark (parquet 59 writes the other with a feature).
+    let is = |extension: &str, logical: LogicalType| {
+        let mark = field.metadata().get(EXTENSION);
+        mark.is_some_and(|name| name == extension)
+            || root.get_basic_info().logical_type_ref() == Some(&logical)
+    };
+    let is_uuid = is(UUID, LogicalType::Uuid);
+    let is_json = is(JSON, LogicalType::Json);
+    let data_type = match field.data_type() {
+        DataType::Binary if options.global.binary_as_string => DataType::Utf8,
+        DataType::Interval(_) if is_interval(root) => INTERVAL,
+        DataType::LargeBinary if options.global.binary_as_string => DataType::LargeUtf8,
+        other => wide_keys(other),
+    };
+    let mut field = field.clone().with_data_type(data_type);
+    if options.global.skip_metadata {
+        field.metadata_mut().clear();
+    }
+    // Only metadata of an unknown kind says what the bytes mean.
+    let is_bare = matches!(field.data_type(), DataType::FixedSizeBinary(_)) && !is_uuid;
+    if unknown && is_bare {
+        let metadata = field.metadata_mut();
+        metadata.insert(
+            UNREADABLE.to_owned(),
+            "its type is not supported".to_owned(),
+        );
+    }
+    let mark = match field.data_type() {
+        DataType::FixedSizeBinary(16) if is_uuid => Some(UUID),
+        held if is_json && is_text(held) => Some(JSON),
+        _ => None,
+    };
+    if let Some(mark) = mark {
+        let metadata = field.metadata_mut();
+        metadata.insert(EXTENSION.to_owned(), mark.to_owned());
+    }
+    field
 }
 
 fn named_twice(schema: &Schema) -> Option<&str> {

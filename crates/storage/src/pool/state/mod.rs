@@ -327,7 +327,6 @@ impl State {
         Ok(())
     }
 
-    #[allow(clippy::too_many_lines)] // One arm per action.
     fn carry_out(&mut self, action: Action, now: Time, effects: &mut Effects) {
         match action {
             Action::Load {
@@ -338,49 +337,8 @@ impl State {
                 bytes,
                 scan,
             } => {
-                if let Some(state) = self.scans.get_mut(&scan) {
-                    state.metrics.loads += 1;
-                    state.metrics.load_bytes += bytes;
-                    if let Some(trace) = &mut self.trace {
-                        let known = self.tables.get(&table);
-                        let source =
-                            known.and_then(|table| table.core.chunks.get(chunk.0 as usize));
-                        trace.loads.push(LoadTrace {
-                            time_ns: now.0,
-                            table: table.0,
-                            chunk: chunk.0,
-                            label: Arc::clone(&state.label),
-                            bytes,
-                            rows: source.map_or(0..0, ChunkSource::rows),
-                        });
-                    }
-                }
-                let id = self.next_load;
-                self.next_load += 1;
-                let segments = columns.iter().copied().map(Target::Segment);
-                let shared = extents.iter().copied().map(Target::Extent);
-                let targets = segments.chain(shared).collect();
-                let source = self.tables.get(&table);
-                let source = source.and_then(|table| table.core.chunks.get(chunk.0 as usize));
-                let device = source.map_or(DeviceId(0), |source| source.file.device_id());
-                self.loads.insert(
-                    id,
-                    Outstanding {
-                        table,
-                        chunk,
-                        targets,
-                        scan,
-                        device,
-                    },
-                );
-                effects.loads.push(LoadJob {
-                    id,
-                    table,
-                    chunk,
-                    device,
-                    columns,
-                    extents,
-                });
+                self.note_load((table, chunk), scan, bytes, now);
+                self.begin_load((table, chunk), scan, columns, extents, effects);
             }
             Action::Evict {
                 table,
@@ -400,19 +358,7 @@ impl State {
                 scan,
                 chunk,
                 origin,
-            } => {
-                if let Some(state) = self.scans.get_mut(&scan) {
-                    let metrics = &mut state.metrics;
-                    match origin {
-                        LoadOrigin::FromBuffer => metrics.chunks_from_buffer += 1,
-                        LoadOrigin::LoadedForMe => metrics.chunks_loaded_for_me += 1,
-                        LoadOrigin::LoadedForOthers => metrics.chunks_loaded_for_others += 1,
-                    }
-                    let handed = Handed::new(chunk, origin, true);
-                    state.answers.push_back(Answer::Chunk(handed));
-                    effects.wakers.append(&mut state.wakers);
-                }
-            }
+            } => self.deliver(scan, chunk, origin, effects),
             Action::Exhausted { scan } => {
                 if let Some(state) = self.scans.get_mut(&scan) {
                     state.answers.push_back(Answer::Exhausted);
@@ -438,6 +384,83 @@ impl State {
 }
 
 impl State {
+    /// Counts a load for the scan that it was chosen for.
+    fn note_load(
+        &mut self,
+        (table, chunk): (TableId, ChunkId),
+        scan: ScanId,
+        bytes: u64,
+        now: Time,
+    ) {
+        let Some(state) = self.scans.get_mut(&scan) else {
+            return;
+        };
+        state.metrics.loads += 1;
+        state.metrics.load_bytes += bytes;
+        if let Some(trace) = &mut self.trace {
+            let known = self.tables.get(&table);
+            let source = known.and_then(|table| table.core.chunks.get(chunk.0 as usize));
+            trace.loads.push(LoadTrace {
+                time_ns: now.0,
+                table: table.0,
+                chunk: chunk.0,
+                label: Arc::clone(&state.label),
+                bytes,
+                rows: source.map_or(0..0, ChunkSource::rows),
+            });
+        }
+    }
+
+    /// Notes what a load is to bring, and gives its read to `effects`.
+    fn begin_load(
+        &mut self,
+        (table, chunk): (TableId, ChunkId),
+        scan: ScanId,
+        columns: Vec<ColumnId>,
+        extents: Vec<ExtentId>,
+        effects: &mut Effects,
+    ) {
+        let id = self.next_load;
+        self.next_load += 1;
+        let segments = columns.iter().copied().map(Target::Segment);
+        let shared = extents.iter().copied().map(Target::Extent);
+        let source = self.tables.get(&table);
+        let source = source.and_then(|table| table.core.chunks.get(chunk.0 as usize));
+        let device = source.map_or(DeviceId(0), |source| source.file.device_id());
+        let outstanding = Outstanding {
+            table,
+            chunk,
+            targets: segments.chain(shared).collect(),
+            scan,
+            device,
+        };
+        self.loads.insert(id, outstanding);
+        effects.loads.push(LoadJob {
+            id,
+            table,
+            chunk,
+            device,
+            columns,
+            extents,
+        });
+    }
+
+    /// Hands a chunk to a scan's consumers.
+    fn deliver(&mut self, scan: ScanId, chunk: ChunkId, origin: LoadOrigin, effects: &mut Effects) {
+        let Some(state) = self.scans.get_mut(&scan) else {
+            return;
+        };
+        let metrics = &mut state.metrics;
+        match origin {
+            LoadOrigin::FromBuffer => metrics.chunks_from_buffer += 1,
+            LoadOrigin::LoadedForMe => metrics.chunks_loaded_for_me += 1,
+            LoadOrigin::LoadedForOthers => metrics.chunks_loaded_for_others += 1,
+        }
+        let handed = Handed::new(chunk, origin, true);
+        state.answers.push_back(Answer::Chunk(handed));
+        effects.wakers.append(&mut state.wakers);
+    }
+
     fn why_load_failed(&self) -> StorageError {
         let unknown = || StorageError::Internal("a load failed without a cause".into());
         self.load_error.clone().unwrap_or_else(unknown)

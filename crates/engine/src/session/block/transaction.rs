@@ -1,26 +1,27 @@
-//! A transaction of a session: what does ROLLBACK restore, and when may its modes change?
+//! A transaction of a session: in which state is its block, and what does ROLLBACK restore?
 //!
 //! It restores the session's own names and tables, and what the session inserted into tables of
 //! files, as they were at BEGIN and at each savepoint; and it returns what its owner saved then,
 //! such as settings. Files that a transaction writes are invisible before COMMIT. Other changes
 //! that all sessions see are not undone: a table that was replaced for all, an index.
-//! Not here: what is saved of names and tables (`saved.rs`), the status that clients see.
+//! Not here: what is saved of names and tables (`session_names/saved.rs`).
+//! TB2: a transaction of a block has the state that BEGIN saved.
 
 use std::sync::Arc;
 
 use coscan_pg::PgError;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::{
-    TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
-};
 
-use super::saved::{SavedOwn, commit_own, save_own};
-use super::snapshot::Snapshot;
+use super::modes::TransactionModes;
+use super::status::{AfterFailure, BlockStatus};
+use crate::session_names::{SavedOwn, Snapshot, commit_own, save_own};
 
-/// The saved states of a transaction, the oldest first; none outside of one. Its owner saves an
-/// `S` with each.
+/// A session's transaction: that of its block, or that of a statement outside of one. Its owner
+/// saves an `S` with each saved state.
 pub struct Transaction<S> {
+    status: BlockStatus,
+    /// The saved states, the oldest first; none outside of a transaction.
     states: Vec<State<S>>,
     /// Whether it has run a query: from then on its modes are fixed.
     has_queried: bool,
@@ -39,6 +40,7 @@ struct State<S> {
 impl<S> Default for Transaction<S> {
     fn default() -> Self {
         Self {
+            status: BlockStatus::Idle,
             states: vec![],
             has_queried: false,
             snapshot: None,
@@ -47,7 +49,34 @@ impl<S> Default for Transaction<S> {
 }
 
 impl<S> Transaction<S> {
-    /// BEGIN. Inside a transaction this does nothing.
+    /// The state of the block.
+    #[must_use]
+    pub fn status(&self) -> BlockStatus {
+        self.status
+    }
+
+    /// BEGIN. In an open block this does nothing.
+    ///
+    /// # Errors
+    /// As [`Transaction::begin`].
+    pub async fn open(
+        &mut self,
+        context: &SessionContext,
+        saved: impl FnOnce() -> S,
+    ) -> Result<()> {
+        self.begin(context, saved).await?;
+        self.status = BlockStatus::Open;
+        Ok(())
+    }
+
+    /// A statement has failed. Returns what that leaves to do.
+    pub fn fail(&mut self) -> AfterFailure {
+        let (status, after) = self.status.failed(self.has_savepoint());
+        self.status = status;
+        after
+    }
+
+    /// Begins a transaction, without a block if there is none, unless one has begun.
     ///
     /// # Errors
     /// If there is no memory for a copy of the session's names.
@@ -94,8 +123,7 @@ impl<S> Transaction<S> {
     }
 
     /// Whether a savepoint could revive it after a failure.
-    #[must_use]
-    pub fn has_savepoint(&self) -> bool {
+    fn has_savepoint(&self) -> bool {
         self.states.len() > 1
     }
 
@@ -123,8 +151,8 @@ impl<S> Transaction<S> {
         self.save(context, Some(name.to_owned()), saved).await
     }
 
-    /// ROLLBACK TO a savepoint. Its owner gets back what it saved, restores that, and makes the
-    /// savepoint once more: it remains.
+    /// ROLLBACK TO a savepoint, which revives the block. Its owner gets back what it saved,
+    /// restores that, and makes the savepoint once more: it remains.
     ///
     /// # Errors
     /// 3B001 if there is no such savepoint.
@@ -133,7 +161,9 @@ impl<S> Transaction<S> {
             Some(at) => self.restore(at).await,
             None => None,
         };
-        restored.ok_or_else(|| no_savepoint(name).into())
+        let of_owner = restored.ok_or_else(|| no_savepoint(name))?;
+        self.status = BlockStatus::Open;
+        Ok(of_owner)
     }
 
     /// RELEASE: drops a savepoint and all later ones.
@@ -146,12 +176,14 @@ impl<S> Transaction<S> {
         Ok(())
     }
 
-    /// ROLLBACK. Its owner gets back what it saved at BEGIN; `None` outside of a transaction.
+    /// ROLLBACK, which ends the block. Its owner gets back what it saved at BEGIN; `None` outside
+    /// of a transaction.
     pub async fn rollback(&mut self) -> Option<S> {
+        self.status = BlockStatus::Idle;
         self.restore(0).await
     }
 
-    /// COMMIT. Outside of a transaction this does nothing.
+    /// COMMIT, which ends the block. Outside of a transaction this does nothing.
     ///
     /// # Errors
     /// If files that the transaction wrote cannot be published. The transaction is then still
@@ -161,6 +193,7 @@ impl<S> Transaction<S> {
             commit_own(context).await?;
             self.states.clear();
         }
+        self.status = BlockStatus::Idle;
         Ok(())
     }
 
@@ -197,70 +230,6 @@ fn no_savepoint(name: &str) -> PgError {
     PgError::new("3B001", format!("savepoint \"{name}\" does not exist"))
 }
 
-/// The modes of a transaction: READ ONLY and ISOLATION LEVEL.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TransactionModes {
-    /// READ ONLY: its statements change nothing.
-    pub read_only: bool,
-    /// ISOLATION LEVEL, in lower case.
-    pub isolation: String,
-}
-
-impl TransactionModes {
-    /// Whether all statements see what the first one saw.
-    fn is_snapshot(&self) -> bool {
-        matches!(self.isolation.as_str(), "repeatable read" | "serializable")
-    }
-
-    /// The modes as clauses of BEGIN.
-    #[must_use]
-    pub fn written(&self) -> [TransactionMode; 2] {
-        let level = match self.isolation.as_str() {
-            "serializable" => TransactionIsolationLevel::Serializable,
-            "repeatable read" => TransactionIsolationLevel::RepeatableRead,
-            "read uncommitted" => TransactionIsolationLevel::ReadUncommitted,
-            _ => TransactionIsolationLevel::ReadCommitted,
-        };
-        let access = if self.read_only {
-            TransactionAccessMode::ReadOnly
-        } else {
-            TransactionAccessMode::ReadWrite
-        };
-        [
-            TransactionMode::IsolationLevel(level),
-            TransactionMode::AccessMode(access),
-        ]
-    }
-
-    /// Whether the modes may become `after` in a transaction that has already `queried`, or inside
-    /// a savepoint (`nested`).
-    ///
-    /// # Errors
-    /// 25001.
-    fn check(&self, after: &Self, queried: bool, nested: bool) -> Result<(), PgError> {
-        let text = match (queried, nested) {
-            _ if self.isolation == after.isolation => None,
-            (true, _) => Some("SET TRANSACTION ISOLATION LEVEL must be called before any query"),
-            (_, true) => {
-                Some("SET TRANSACTION ISOLATION LEVEL must not be called in a subtransaction")
-            }
-            _ => None,
-        };
-        let text = text.or(match (queried, nested) {
-            _ if !self.read_only || after.read_only => None,
-            (_, true) => {
-                Some("cannot set transaction read-write mode inside a read-only transaction")
-            }
-            (true, _) => Some("transaction read-write mode must be set before any query"),
-            _ => None,
-        });
-        match text {
-            Some(text) => Err(PgError::new("25001", text)),
-            None => Ok(()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,5 +246,23 @@ mod tests {
         assert!(transaction.release("b").is_err(), "it is later than a");
         assert_eq!(transaction.rollback().await, Some(1));
         assert_eq!(transaction.rollback().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_savepoint_revives_a_failed_block() {
+        let context = SessionContext::new();
+        let mut transaction = Transaction::default();
+        transaction.begin(&context, || ()).await.unwrap();
+        assert_eq!(transaction.fail(), AfterFailure::RollBack);
+        transaction.open(&context, || ()).await.unwrap();
+        transaction.savepoint(&context, "a", ()).await.unwrap();
+        assert_eq!(transaction.fail(), AfterFailure::MayRevive);
+        assert!(transaction.rollback_to("b").await.is_err());
+        assert_eq!(transaction.status(), BlockStatus::Failed);
+        transaction.rollback_to("a").await.unwrap();
+        assert_eq!(transaction.status(), BlockStatus::Open);
+        assert_eq!(transaction.fail(), AfterFailure::AwaitEnd);
+        assert!(transaction.rollback().await.is_some());
+        assert_eq!(transaction.status(), BlockStatus::Idle);
     }
 }

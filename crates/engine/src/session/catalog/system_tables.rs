@@ -36,12 +36,12 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::engine::{Engine, EngineMetrics, WeakEngine};
-use super::open_queries::{OpenQueries, QueryRow};
 use crate::fragment::Counts;
 use crate::index::look_again;
 use crate::memory::{Cause, Wait};
 use crate::rights::places;
+use crate::session::engine::{Engine, EngineMetrics, WeakEngine};
+use crate::session::open_queries::{OpenQueries, QueryRow};
 
 /// The schema with the system tables.
 pub(crate) fn schema(engine: &WeakEngine) -> Result<MemorySchemaProvider> {

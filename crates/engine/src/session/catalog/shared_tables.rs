@@ -21,8 +21,8 @@ use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use parking_lot::Mutex;
 
-use super::engine::WeakEngine;
 use crate::index::find_indexes;
+use crate::session::engine::WeakEngine;
 use crate::tables::{Stamp, is_outdated, registration};
 
 /// The schema of shared tables.

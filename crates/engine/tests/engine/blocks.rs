@@ -1,0 +1,95 @@
+//! Promised, for a program's transaction blocks: ROLLBACK and ROLLBACK TO restore the tables of the
+//! session; a failed block runs nothing until a savepoint revives it, and its COMMIT keeps
+//! nothing; READ ONLY refuses changes.
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use coscan::{
+    Block, BlockStatus, Confinement, Engine, EngineConfig, Rights, Session, StartOptions,
+    TransactionModes,
+};
+use futures::TryStreamExt;
+
+const INSERT: &str = "INSERT INTO t SELECT 2::bigint";
+
+/// A session of which the table `t` of one row is its own.
+async fn session() -> Session {
+    let engine = Engine::new(EngineConfig::default()).unwrap();
+    let session = engine.session().confined(&Confinement::new(Rights::NONE));
+    let made = "CREATE TABLE t AS SELECT 1::bigint AS n";
+    session.sql(made).await.unwrap();
+    session
+}
+
+async fn count(session: &Session) -> i64 {
+    let rows = session.sql("SELECT count(*) FROM t").await.unwrap();
+    let rows: Vec<RecordBatch> = rows.try_collect().await.unwrap();
+    rows[0].column(0).as_primitive::<Int64Type>().value(0)
+}
+
+/// Runs a statement in a block. Returns its tag, or the text of its error.
+async fn run(block: &mut Block, session: &Session, sql: &str) -> Result<String, String> {
+    let statement = session.prepare(sql, &[]).await.unwrap();
+    let options = StartOptions::of_caller().unwrap();
+    let started = block.start(&statement, vec![], options).await;
+    let running = started.map_err(|error| error.to_string())?;
+    let done = running.finish(statement.answer()).await;
+    done.map_err(|error| error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rollback_restores_and_commit_keeps() {
+    let session = session().await;
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    assert_eq!(
+        run(&mut block, &session, INSERT).await.unwrap(),
+        "INSERT 0 1"
+    );
+    assert_eq!(count(&session).await, 2);
+    block.rollback().await;
+    assert_eq!(count(&session).await, 1);
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    run(&mut block, &session, INSERT).await.unwrap();
+    block.savepoint("a").await.unwrap();
+    run(&mut block, &session, INSERT).await.unwrap();
+    assert_eq!(count(&session).await, 3);
+    block.rollback_to("a").await.unwrap();
+    assert!(block.commit().await.unwrap());
+    assert_eq!(count(&session).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_block_waits_for_its_end_or_a_savepoint() {
+    let session = session().await;
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    block.savepoint("a").await.unwrap();
+    run(&mut block, &session, INSERT).await.unwrap();
+    block.fail();
+    assert_eq!(block.status(), BlockStatus::Failed);
+    let refused = run(&mut block, &session, INSERT).await.unwrap_err();
+    assert!(
+        refused.contains("current transaction is aborted"),
+        "{refused}"
+    );
+    assert!(block.savepoint("b").await.is_err());
+    block.rollback_to("a").await.unwrap();
+    run(&mut block, &session, INSERT).await.unwrap();
+    assert!(block.release("b").is_err());
+    assert!(!block.commit().await.unwrap());
+    assert_eq!(count(&session).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn read_only_refuses_changes() {
+    let session = session().await;
+    let modes = TransactionModes {
+        read_only: true,
+        ..TransactionModes::default()
+    };
+    let mut block = session.begin(modes).await.unwrap();
+    let made = "CREATE TABLE u AS SELECT 1::bigint AS n";
+    let refused = run(&mut block, &session, made).await.unwrap_err();
+    assert!(refused.contains("read-only transaction"), "{refused}");
+    assert_eq!(block.status(), BlockStatus::Failed);
+    block.rollback().await;
+}
