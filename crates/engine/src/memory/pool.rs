@@ -258,15 +258,17 @@ impl MemoryPool for QueryMemory {
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.budget.gave(id(reservation.consumer()), shrink as u64);
+        // The reservation is smaller already.
+        let left = reservation.size() as u64;
+        self.budget
+            .gave(id(reservation.consumer()), shrink as u64, left);
         self.held.fetch_sub(shrink, Ordering::Relaxed);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        match self
-            .budget
-            .ask(id(reservation.consumer()), additional as u64)
-        {
+        // An operator may have several reservations: a merge of what it spilled, and a table.
+        let (operator, has) = (id(reservation.consumer()), reservation.size() as u64);
+        match self.budget.ask(operator, additional as u64, has) {
             Ok(()) => {
                 self.held.fetch_add(additional, Ordering::Relaxed);
                 Ok(())
@@ -414,6 +416,30 @@ mod tests {
             let needed = needed.now_or_never().unwrap();
             assert_eq!(needed, expected, "{asked} {estimate:?}");
             assert_eq!(asked_for.get(), estimates, "{asked} {estimate:?}");
+        }
+    }
+
+    /// An aggregate that has spilled merges what it wrote into a new table, and can spill neither.
+    #[tokio::test]
+    async fn a_table_beside_a_merge_has_its_batch_of_the_minimum() {
+        let budget = MemoryBudget::new(512_000);
+        let batch = 1_000;
+        let first = QueryMemory::begin(&budget);
+        first.needs_less(0);
+        let own: Arc<dyn MemoryPool> = first.again(100_000).await.expect("it is free");
+        let merge = sort(&own);
+        merge.try_grow(batch).expect("promised");
+        merge.try_grow(2 * batch).expect("free");
+        let others = pool(&budget);
+        let join = MemoryConsumer::new("join").register(&others);
+        fill(&join, 100);
+        merge
+            .try_grow(batch)
+            .expect_err("the promise is not for it");
+        for _ in 0..3 {
+            let table = merge.new_empty();
+            table.try_grow(batch).expect("it could not spill");
+            table.try_grow(batch).expect_err("beyond a batch");
         }
     }
 
