@@ -41,7 +41,8 @@ pub(crate) struct QueryMemory {
     needed: AtomicU64,
     /// The most bytes that other queries had, waited for and were promised at a refusal, if that
     /// was enough to matter: the operator would have got its bytes without it, or it was a large
-    /// part, and uncounted memory may be freed with it.
+    /// part, and uncounted memory may be freed with it. Of the host's refusals too where the query
+    /// reads a shared operator; 1 where the host had to end.
     in_the_way: AtomicU64,
     /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
@@ -133,6 +134,18 @@ impl QueryMemory {
     /// fail where spilling does not free enough: sorts and their merges.)
     pub(crate) fn was_short(&self) -> bool {
         self.in_the_way.load(Ordering::Relaxed) > 0 || self.ends()
+    }
+
+    /// Records that a shared operator that the query reads has failed in the memory of another
+    /// query, its host. If that one was refused because of others, this one may do better too, and
+    /// needs as much: it may be the host the next time.
+    pub(crate) fn failed_with(&self, host: &Self) {
+        if host.was_short() {
+            let others = host.in_the_way.load(Ordering::Relaxed).max(1);
+            self.in_the_way.fetch_max(others, Ordering::Relaxed);
+            let needed = host.needed.load(Ordering::Relaxed);
+            self.needed.fetch_max(needed, Ordering::Relaxed);
+        }
     }
 
     /// The minimum, in bytes, with which the query should run once more if it fails: the most that
