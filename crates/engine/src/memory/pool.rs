@@ -26,6 +26,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnv;
 
 use super::Record;
+use super::tables::Tables;
 
 /// A query's memory.
 pub(crate) struct QueryMemory {
@@ -48,6 +49,7 @@ pub(crate) struct QueryMemory {
     ends: Arc<AtomicBool>,
     /// What each node that runs a part of the query keeps for it at least, in bytes.
     on_nodes: AtomicU64,
+    tables: Tables,
 }
 
 impl QueryMemory {
@@ -87,6 +89,20 @@ impl QueryMemory {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
+    /// Declares that the query needs what it has and `batches` bytes once this many streams of its
+    /// joins have returned something. It was admitted by an estimate of their tables.
+    pub(crate) fn awaits_tables(&self, streams: usize, batches: u64) {
+        self.tables.await_streams(streams, batches);
+    }
+
+    /// A stream of a join has returned something, so its table is complete.
+    pub(super) fn a_table_is_there(&self) {
+        if let Some(batches) = self.tables.one_is_there() {
+            let held = self.held.load(Ordering::Relaxed) as u64;
+            self.needs_less(held.saturating_add(batches));
+        }
+    }
+
     /// Declares that each node that runs a part of the query should keep `minimum` bytes for it.
     pub(crate) fn needs_on_nodes(&self, minimum: u64) {
         self.on_nodes.store(minimum, Ordering::Relaxed);
@@ -114,6 +130,7 @@ impl QueryMemory {
             in_the_way: AtomicU64::new(0),
             ends: Arc::new(AtomicBool::new(false)),
             on_nodes: AtomicU64::new(0),
+            tables: Tables::default(),
         });
         own.on_end(|| ());
         own
