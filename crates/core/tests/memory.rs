@@ -10,7 +10,7 @@ mod memory_world;
 use coscan_core::Time;
 use coscan_core::memory::{
     Action, Class, Event, HolderId, Memory, MemoryConfig, MemoryError, OperatorId, ScratchId,
-    Standing,
+    Standing, WHOLE,
 };
 use coscan_core::tasks::QueryId;
 use memory_world::small::{
@@ -355,6 +355,7 @@ fn impossible_events_are_refused_and_change_nothing() {
             Event::Gave {
                 operator,
                 bytes: 11,
+                left: 0,
             },
             too_much,
         ),
@@ -724,6 +725,70 @@ fn what_is_left_of_a_batch_is_not_spilled_once_more() {
     }
 }
 
+/// An aggregate that has spilled merges what it wrote into a table of its own. The merge takes what
+/// it can get. Then it can spill neither, though the operator is one that spills, and the table is
+/// refused beside whatever minimum its query has, in each of its runs.
+#[test]
+fn each_part_of_an_operator_has_its_batch_out_of_the_minimum() {
+    let mut small = Small::with_batch(50);
+    assert_eq!(small.arrive(1, 200), [admit(1)]);
+    assert_eq!(small.arrive(2, 600), [admit(2)], "100 are left");
+    small.begin(1, SPILLS);
+    assert_eq!(small.ask(1, 40), [grant(1)], "its merge");
+    assert_eq!(small.ask(1, 50), [grant(1)], "of what is free");
+    assert_eq!(small.core.usage().aside, 150 + 600, "50 are its base");
+    assert_eq!(small.arrive(3, 700), [], "it waits");
+    assert_eq!(
+        small.ask(1, 50),
+        [refuse(1, 100, 600)],
+        "the merge goes on with less"
+    );
+    assert_eq!(small.ask_for_part(1, 0, 30), [grant(1)], "its table");
+    assert_eq!(small.core.usage().aside, 120 + 600);
+    assert_eq!(small.ask_for_part(1, 30, 20), [grant(1)], "up to a batch");
+    assert_eq!(
+        small.ask_for_part(1, 50, 11),
+        [refuse(1, 111, 600)],
+        "beyond it as any operator that spills"
+    );
+    for _ in 0..10 {
+        small.give_of_part(1, 50, 0);
+        assert_eq!(small.core.usage().operators, 90);
+        small.tick_after(250);
+        assert_eq!(small.core.usage().aside, 150 + 600, "the merge's base");
+        assert_eq!(small.ask_for_part(1, 0, 50), [grant(1)], "once more");
+    }
+    small.give_of_part(1, 90, 0);
+    small.tick_after(250);
+    assert_eq!(small.core.usage().aside, 150 + 600, "the table's base");
+}
+
+/// Three tables that spill, and the merges of what they spilled.
+#[test]
+fn a_minimum_of_a_batch_for_each_part_is_enough_for_all_of_them() {
+    let mut small = Small::with_batch(50);
+    assert_eq!(small.arrive(1, 300), [admit(1)]);
+    assert_eq!(small.arrive(2, 600), [admit(2)], "all is promised");
+    for operator in [1, 11, 12] {
+        small.tell(Event::OperatorBegan {
+            operator: OperatorId(operator),
+            query: QueryId(1),
+            on_refusal: SPILLS,
+        });
+    }
+    for operator in [1, 11, 12] {
+        assert_eq!(small.ask(operator, 50), [grant(operator)]);
+    }
+    for operator in [1, 11, 12] {
+        assert_eq!(small.ask_for_part(operator, 0, 50), [grant(operator)]);
+    }
+    assert_eq!(small.core.usage().aside, 600, "all of it is taken");
+    assert_eq!(
+        small.ask_for_part(12, 0, 1),
+        [refuse_beside_others(12, 301, 600)]
+    );
+}
+
 #[test]
 fn the_second_sort_of_a_query_has_more_than_its_first_batch() {
     let mut small = Small::new();
@@ -867,7 +932,11 @@ fn many_cost_little() {
     for number in 0..100_000 {
         let operator = OperatorId(number % 10_000);
         let bytes = 1_000;
-        tell(Event::Asked { operator, bytes });
+        tell(Event::Asked {
+            operator,
+            bytes,
+            has: WHOLE,
+        });
     }
     let (limit, reserve) = (1 << 20, 0);
     tell(Event::LimitChanged {

@@ -7,7 +7,9 @@
 //! wait, or memory runs out, it gets no more than an equal share, so that operators that cannot
 //! spill are not refused because others spill late. When memory has to be reclaimed, an operator
 //! that spills is refused if its own bytes are cheaper to get back than those of the holders; not
-//! up to a batch, of which it would give nothing back.
+//! up to a batch, of which it would give nothing back. An operator may have several *parts*, a
+//! merge of what it spilled and a table of groups, and spills none of them for the sake of another.
+//! So each part has its batch.
 //! Not here: which query is admitted (`admit.rs`).
 //! MEM-I3, MEM-I4, MEM-I9.
 
@@ -40,18 +42,19 @@ enum Answer {
 }
 
 impl Memory {
-    pub(super) fn ask(&mut self, id: OperatorId, bytes: u64) {
-        match self.answer(id, bytes, self.lacking(bytes), false) {
-            Answer::Grant => self.grant(id, bytes),
-            Answer::Refuse => self.refuse(id, bytes),
+    pub(super) fn ask(&mut self, operator: OperatorId, bytes: u64, has: u64) {
+        let mut asking = Asking {
+            operator,
+            bytes,
+            has,
+            fails: false,
+        };
+        asking.fails = self.would_fail(&asking);
+        match self.answer(&asking, self.lacking(bytes), false) {
+            Answer::Grant => self.grant(&asking),
+            Answer::Refuse => self.refuse(&asking),
             Answer::Reclaim(lacking) => {
                 self.reclaim(lacking);
-                let fails = self.would_fail(&self.operators[&id], bytes);
-                let asking = Asking {
-                    operator: id,
-                    bytes,
-                    fails,
-                };
                 self.asking.push_back(asking);
                 self.asks(&asking, |sum, bytes| *sum += bytes);
             }
@@ -63,22 +66,17 @@ impl Memory {
     /// request.
     pub(super) fn ask_again(&mut self) {
         while let Some(&asking) = self.asking.front() {
-            let Asking {
-                operator: id,
-                bytes,
-                ..
-            } = asking;
             // Requests behind this one do not count here: they wait for the rest.
-            let without = self.lacking(bytes).saturating_sub(self.sums.asking);
+            let without = self.lacking(asking.bytes).saturating_sub(self.sums.asking);
             if without > 0 && !self.asked.is_empty() {
                 return;
             }
             self.asking.pop_front();
             self.asks(&asking, |sum, bytes| *sum -= bytes);
-            if self.answer(id, bytes, without, true) == Answer::Grant {
-                self.grant(id, bytes);
+            if self.answer(&asking, without, true) == Answer::Grant {
+                self.grant(&asking);
             } else {
-                self.refuse(id, bytes);
+                self.refuse(&asking);
             }
         }
     }
@@ -104,16 +102,17 @@ impl Memory {
     }
 
     /// `lacking`: what holders would have to give back for this request. `waited`: they were asked.
-    fn answer(&self, id: OperatorId, bytes: u64, lacking: u64, waited: bool) -> Answer {
+    fn answer(&self, asking: &Asking, lacking: u64, waited: bool) -> Answer {
+        let bytes = asking.bytes;
         if bytes == 0 {
             return Answer::Grant;
         }
-        let operator = &self.operators[&id];
+        let operator = &self.operators[&asking.operator];
         let query = &self.queries[&operator.query];
         if query.ends {
             return Answer::Refuse;
         }
-        let would_fail = self.would_fail(operator, bytes);
+        let would_fail = self.would_fail(asking);
         let kept = if would_fail {
             query.aside()
         } else {
@@ -137,15 +136,13 @@ impl Memory {
         }
         match lacking {
             0 => Answer::Grant,
-            lacking if self.is_worth_reclaiming(operator, bytes, more, lacking) => {
-                Answer::Reclaim(lacking)
-            }
+            lacking if self.is_worth_reclaiming(asking, more, lacking) => Answer::Reclaim(lacking),
             _ => Answer::Refuse,
         }
     }
 
-    fn would_fail(&self, operator: &Operator, bytes: u64) -> bool {
-        operator.would_fail(bytes, self.config.batch)
+    fn would_fail(&self, asking: &Asking) -> bool {
+        self.operators[&asking.operator].would_fail(asking, self.config.batch)
     }
 
     /// Whether an operator that spills leaves others what they need.
@@ -178,20 +175,16 @@ impl Memory {
         }
     }
 
-    fn is_worth_reclaiming(
-        &self,
-        operator: &Operator,
-        bytes: u64,
-        more: u64,
-        lacking: u64,
-    ) -> bool {
+    fn is_worth_reclaiming(&self, asking: &Asking, more: u64, lacking: u64) -> bool {
+        let operator = &self.operators[&asking.operator];
+        let own = || self.shares(operator).own / LONG_RUN;
         match operator.on_refusal {
             // Spilling would not help if the operator wrote less than it asks for, or a small part
             // of its share: many short runs cost more than their bytes.
             OnRefusal::Spills(price)
                 if more > 0
-                    && !self.would_fail(operator, bytes)
-                    && operator.spillable() >= bytes.max(self.shares(operator).own / LONG_RUN) =>
+                    && !self.would_fail(asking)
+                    && operator.spillable() >= asking.bytes.max(own()) =>
             {
                 self.cheaper(price) >= lacking
             }
@@ -199,16 +192,17 @@ impl Memory {
         }
     }
 
-    fn grant(&mut self, id: OperatorId, bytes: u64) {
-        self.grow(id, bytes);
-        self.actions.push_back(Action::Grant { operator: id });
+    fn grant(&mut self, asking: &Asking) {
+        let operator = asking.operator;
+        self.grow(operator, asking.bytes, asking.has);
+        self.actions.push_back(Action::Grant { operator });
     }
 
-    fn refuse(&mut self, id: OperatorId, bytes: u64) {
-        let operator = &self.operators[&id];
-        let query = &self.queries[&operator.query];
+    fn refuse(&mut self, asking: &Asking) {
+        let bytes = asking.bytes;
+        let query = &self.queries[&self.operators[&asking.operator].query];
         let fixed = query.held - query.spillable;
-        let would_fail = self.would_fail(operator, bytes);
+        let would_fail = self.would_fail(asking);
         self.short |= would_fail;
         let all = self.sums.operators + self.sums.asking + self.sums.aside;
         let others = all - query.keeps();
@@ -216,34 +210,28 @@ impl Memory {
         let alone = (self.fixed() - others).saturating_add(self.config.for_small);
         let fits = alone.saturating_add(more) <= self.ceiling();
         self.actions.push_back(Action::Refuse {
-            operator: id,
+            operator: asking.operator,
             needed: fixed.saturating_add(bytes),
             others,
             fits_alone: others > 0 && would_fail && fits,
         });
     }
 
-    /// The operator has `bytes` more.
-    pub(super) fn grow(&mut self, id: OperatorId, bytes: u64) {
+    /// A part of the operator that had `has` bytes has `bytes` more.
+    pub(super) fn grow(&mut self, id: OperatorId, bytes: u64, has: u64) {
         let batch = self.config.batch;
         self.change(id, |operator, query| {
-            let grown = operator.bytes + bytes;
-            if operator.bytes == 0 {
-                operator.base = grown;
-            }
-            operator.base = operator.base.max(grown.min(batch));
-            operator.bytes = grown;
+            operator.grow(bytes, has, batch);
             query.credit = query.credit.saturating_sub(bytes);
             query.fresh = query.fresh.min(query.credit);
         });
     }
 
-    /// The operator has `bytes` less; its query may have them again.
-    pub(super) fn shrink(&mut self, id: OperatorId, bytes: u64) {
-        let now = self.now;
+    /// A part of the operator has `bytes` less, and `left` left; its query may have them again.
+    pub(super) fn shrink(&mut self, id: OperatorId, bytes: u64, left: u64) {
+        let (now, batch) = (self.now, self.config.batch);
         self.change(id, |operator, query| {
-            operator.bytes -= bytes;
-            operator.base = operator.base.min(operator.bytes);
+            operator.shrink(bytes, left, batch);
             if query.credit == 0 {
                 query.turned_at = now;
             } else {

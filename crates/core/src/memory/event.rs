@@ -2,6 +2,9 @@
 
 use crate::tasks::QueryId;
 
+/// What a part of an operator has that is all of the operator.
+pub const WHOLE: u64 = u64::MAX;
+
 /// A holder of memory that belongs to no query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HolderId(pub u32);
@@ -119,6 +122,9 @@ pub enum Event {
         operator: OperatorId,
         /// Bytes.
         bytes: u64,
+        /// What the part of the operator has that asks, in bytes, or [`WHOLE`]: an operator may
+        /// hold several things, and spills none of them for the sake of another.
+        has: u64,
     },
     /// An operator has taken more without asking.
     Took {
@@ -133,6 +139,8 @@ pub enum Event {
         operator: OperatorId,
         /// Bytes, at most what it has.
         bytes: u64,
+        /// What the part of the operator has left that freed them, in bytes, or [`WHOLE`].
+        left: u64,
     },
     /// An operator has ended and freed all its bytes.
     OperatorEnded {
@@ -159,7 +167,7 @@ pub enum Event {
         reserve: u64,
         /// The part of it that only small queries get.
         for_small: u64,
-        /// Up to what an operator that spills would fail.
+        /// Up to what a part of an operator that spills would fail.
         batch: u64,
     },
     /// The memory of the process as the kernel counts it.

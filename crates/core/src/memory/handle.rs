@@ -98,15 +98,23 @@ impl Memory {
                 query,
                 on_refusal,
             } => self.operator_began(operator, query, on_refusal)?,
-            Event::Asked { operator, bytes } => {
+            Event::Asked {
+                operator,
+                bytes,
+                has,
+            } => {
                 self.asking_nothing(operator)?;
-                self.ask(operator, bytes);
+                self.ask(operator, bytes, has);
             }
             Event::Took { operator, bytes } => {
-                self.operator(operator)?;
-                self.grow(operator, bytes.min(BYTES_MAX));
+                let has = self.operator(operator)?.bytes;
+                self.grow(operator, bytes.min(BYTES_MAX), has);
             }
-            Event::Gave { operator, bytes } => self.gave(operator, bytes)?,
+            Event::Gave {
+                operator,
+                bytes,
+                left,
+            } => self.gave(operator, bytes, left)?,
             Event::OperatorEnded { operator } => self.operator_ended(operator)?,
             Event::ScratchArrived { scratch, bytes } => self.scratch_arrived(scratch, bytes)?,
             Event::ScratchClosed { scratch } => self.scratch_closed(scratch)?,
@@ -276,7 +284,7 @@ impl Memory {
         Ok(())
     }
 
-    fn gave(&mut self, id: OperatorId, bytes: u64) -> Result<(), MemoryError> {
+    fn gave(&mut self, id: OperatorId, bytes: u64, left: u64) -> Result<(), MemoryError> {
         let has = self.operator(id)?.bytes;
         if bytes > has {
             return Err(MemoryError::TooMuch {
@@ -285,7 +293,7 @@ impl Memory {
                 has,
             });
         }
-        self.shrink(id, bytes);
+        self.shrink(id, bytes, left);
         Ok(())
     }
 
@@ -296,7 +304,7 @@ impl Memory {
             bytes,
             ..
         } = self.operator(id)?;
-        self.shrink(id, bytes);
+        self.shrink(id, bytes, 0);
         self.ask_no_more(id);
         self.operators.remove(&id);
         self.count_operator(query, on_refusal, |count| *count -= 1)

@@ -58,7 +58,9 @@ mod usage;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub use event::{Action, Class, Event, HolderId, MemoryError, OnRefusal, OperatorId, ScratchId};
+pub use event::{
+    Action, Class, Event, HolderId, MemoryError, OnRefusal, OperatorId, ScratchId, WHOLE,
+};
 pub use usage::{Standing, Usage};
 
 use small::Room;
@@ -100,8 +102,8 @@ pub struct MemoryConfig {
     pub reserve: u64,
     /// The bytes of the limit that only small queries get (MEM-I9).
     pub for_small: u64,
-    /// Up to so many bytes an operator that spills would fail if it were refused: it holds one
-    /// batch of rows, and its tables keep the room for one when they have spilled.
+    /// Up to so many bytes a part of an operator that spills would fail if it were refused: it
+    /// holds one batch of rows, and its tables keep the room for one when they have spilled.
     pub batch: u64,
     /// The most queries that wait for admission.
     pub waiting_max: usize,
@@ -185,12 +187,14 @@ struct Holder {
     floor: u64,
 }
 
-/// An operator that waits until holders have answered.
+/// A request of an operator, which may wait until holders have answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Asking {
     operator: OperatorId,
     bytes: u64,
-    /// Whether it would fail if refused.
+    /// What the part of the operator has that asks, or [`WHOLE`].
+    has: u64,
+    /// Whether it would fail if refused, when it came.
     fails: bool,
 }
 
@@ -229,8 +233,8 @@ struct Operator {
     query: QueryId,
     on_refusal: OnRefusal,
     bytes: u64,
-    /// The first bytes it got, and what it has up to a batch: an operator that spills needs
-    /// something to spill.
+    /// The first bytes it got, and what each of its parts has up to a batch: an operator that
+    /// spills needs something to spill.
     base: u64,
 }
 
@@ -244,10 +248,35 @@ impl Operator {
     }
 
     /// Whether its query fails if it is refused these bytes. `batch`: see [`MemoryConfig::batch`].
-    fn would_fail(&self, bytes: u64, batch: u64) -> bool {
+    fn would_fail(&self, asking: &Asking, batch: u64) -> bool {
+        let has = asking.has.min(self.bytes);
         self.bytes == 0
             || self.on_refusal == OnRefusal::Fails
-            || self.bytes.saturating_add(bytes) <= batch
+            || has.saturating_add(asking.bytes) <= batch
+    }
+
+    /// A part that had `has` bytes has `bytes` more.
+    fn grow(&mut self, bytes: u64, has: u64, batch: u64) {
+        let has = has.min(self.bytes);
+        let more = match self.bytes {
+            0 => bytes,
+            _ => (has + bytes).min(batch) - has.min(batch),
+        };
+        self.bytes += bytes;
+        self.keep_base(self.base + more, batch);
+    }
+
+    /// A part has `bytes` less, and `left` left.
+    fn shrink(&mut self, bytes: u64, left: u64, batch: u64) {
+        self.bytes -= bytes;
+        let left = left.min(self.bytes);
+        let less = (left + bytes).min(batch) - left.min(batch);
+        self.keep_base(self.base.saturating_sub(less), batch);
+    }
+
+    /// Parts may exchange bytes unseen, and the batch may change.
+    fn keep_base(&mut self, base: u64, batch: u64) {
+        self.base = base.clamp(self.bytes.min(batch), self.bytes);
     }
 }
 

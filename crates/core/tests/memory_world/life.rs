@@ -3,7 +3,7 @@
 use coscan_core::memory::{Class, Event, HolderId, OnRefusal, OperatorId, ScratchId};
 use coscan_core::tasks::QueryId;
 
-use super::{Operator, Query, World};
+use super::{Operator, PARTS, Query, World};
 
 const SECOND: u64 = 1_000_000_000;
 /// How often a query that failed comes back.
@@ -128,21 +128,17 @@ impl World {
         if self.operators[&operator].asks.is_some() {
             // Another of its threads gives something back.
             if self.draw.one_in(4) {
-                let bytes = self.draw.below(has + 1);
-                self.give(operator, bytes);
+                self.give_some(operator);
             }
             return;
         }
         match self.draw.below(8) {
             0 => self.end_operator(operator),
             1 if self.draw.one_in(4) => self.needs_less(id),
-            1 => {
-                let bytes = self.draw.below(has + 1);
-                self.give(operator, bytes);
-            }
+            1 => self.give_some(operator),
             2 if !self.calm => {
                 let bytes = self.draw.below(self.config.limit / 50);
-                self.grew(operator, bytes);
+                self.grew(operator, 0, bytes, has);
                 self.tell(Event::Took { operator, bytes });
             }
             _ => self.asks(operator),
@@ -168,6 +164,9 @@ impl World {
             on_refusal,
             bytes: 0,
             base: 0,
+            parts: [0; PARTS],
+            part: 0,
+            has: 0,
             asks: None,
             asked_failing: false,
         };
@@ -179,9 +178,18 @@ impl World {
         });
     }
 
+    /// Most operators have most of their bytes in one part. Parts matter where they have batches.
+    fn some_part(&mut self) -> usize {
+        usize::from(self.config.batch > 0 && self.draw.one_in(4))
+    }
+
     fn asks(&mut self, operator: OperatorId) {
-        let one = &self.operators[&operator];
+        let part = self.some_part();
         let mut bytes = self.draw.below(self.config.limit / 10);
+        let one = self.operators.get_mut(&operator).expect("it runs");
+        (one.part, one.has) = (part, one.parts[part]);
+        let has = one.has;
+        let one = &self.operators[&operator];
         if self.calm && one.would_fail(bytes, self.config.batch) {
             // The minimum is true.
             let fixed: u64 = self
@@ -192,31 +200,61 @@ impl World {
             let minimum = self.queries[&one.query].minimum;
             bytes = bytes.min(minimum.saturating_sub(fixed + asked));
         }
-        self.tell(Event::Asked { operator, bytes });
+        self.tell(Event::Asked {
+            operator,
+            bytes,
+            has,
+        });
     }
 
-    /// The books of an operator that has more.
-    pub(super) fn grew(&mut self, id: OperatorId, bytes: u64) {
+    /// The books of an operator of which a part has more. `has`: what is said to have grown.
+    pub(super) fn grew(&mut self, id: OperatorId, part: usize, bytes: u64, has: u64) {
+        let batch = self.config.batch;
         let one = self.operators.get_mut(&id).expect("known");
-        let grown = one.bytes + bytes;
-        let first = if one.bytes == 0 { grown } else { one.base };
-        one.base = first.max(grown.min(self.config.batch));
-        one.bytes = grown;
+        let has = has.min(one.bytes);
+        let within = |bytes: u64| bytes.min(batch);
+        let first = if one.bytes == 0 {
+            bytes
+        } else {
+            one.base + within(has + bytes) - within(has)
+        };
+        one.parts[part] += bytes;
+        one.bytes += bytes;
+        one.base = first.max(within(one.bytes)).min(one.bytes);
         let query = self.queries.get_mut(&one.query).expect("it runs");
         query.credit = query.credit.saturating_sub(bytes);
         query.fresh = query.fresh.min(query.credit);
     }
 
-    pub(super) fn give(&mut self, operator: OperatorId, bytes: u64) {
-        self.shrank(operator, bytes);
-        self.tell(Event::Gave { operator, bytes });
+    fn give_some(&mut self, operator: OperatorId) {
+        let part = self.some_part();
+        let has = self.operators[&operator].parts[part];
+        let bytes = self.draw.below(has + 1);
+        self.give(operator, part, bytes);
     }
 
-    fn shrank(&mut self, id: OperatorId, bytes: u64) {
-        let one = self.operators.get_mut(&id).expect("known");
+    pub(super) fn give(&mut self, operator: OperatorId, part: usize, bytes: u64) {
+        let batch = self.config.batch;
+        let one = self.operators.get_mut(&operator).expect("known");
+        let has = one.parts[part];
+        let left = has - bytes;
+        one.parts[part] = left;
         one.bytes -= bytes;
-        one.base = one.base.min(one.bytes);
-        let query = self.queries.get_mut(&one.query).expect("it runs");
+        // The batch may have changed meanwhile.
+        let base = one.base.saturating_sub(has.min(batch) - left.min(batch));
+        one.base = base.max(one.bytes.min(batch)).min(one.bytes);
+        let query = one.query;
+        self.freed(query, bytes);
+        self.tell(Event::Gave {
+            operator,
+            bytes,
+            left,
+        });
+    }
+
+    /// The books of a query that has less.
+    fn freed(&mut self, id: QueryId, bytes: u64) {
+        let query = self.queries.get_mut(&id).expect("it runs");
         if query.credit == 0 {
             query.turned_at = self.now;
         } else {
@@ -226,9 +264,8 @@ impl World {
     }
 
     fn end_operator(&mut self, operator: OperatorId) {
-        let has = self.operators[&operator].bytes;
-        self.shrank(operator, has);
-        self.operators.remove(&operator);
+        let one = self.operators.remove(&operator).expect("known");
+        self.freed(one.query, one.bytes);
         self.tell(Event::OperatorEnded { operator });
     }
 

@@ -87,6 +87,12 @@ struct Operator {
     on_refusal: OnRefusal,
     bytes: u64,
     base: u64,
+    /// The bytes of its parts.
+    parts: [u64; PARTS],
+    /// Which of them asks, or did so last.
+    part: usize,
+    /// What this part had then.
+    has: u64,
     /// What it asks for at the moment.
     asks: Option<u64>,
     /// Whether it would have failed when it asked.
@@ -101,10 +107,15 @@ impl Operator {
         }
     }
 
+    /// Whether its query fails if the part that asks is refused these bytes.
     fn would_fail(&self, bytes: u64, batch: u64) -> bool {
-        self.bytes == 0 || self.on_refusal == OnRefusal::Fails || self.bytes + bytes <= batch
+        let has = self.has.min(self.bytes);
+        self.bytes == 0 || self.on_refusal == OnRefusal::Fails || has + bytes <= batch
     }
 }
+
+/// An operator holds a merge and a table, for example.
+const PARTS: usize = 2;
 
 struct Query {
     minimum: u64,
@@ -236,7 +247,10 @@ impl World {
             expected.compare(&event, &actions, spent, self.seed);
         }
         self.reclaims_are_the_cheapest(&actions);
-        if let Event::Asked { operator, bytes } = event {
+        if let Event::Asked {
+            operator, bytes, ..
+        } = event
+        {
             let one = self.operators.get_mut(&operator).expect("known");
             one.asked_failing = one.would_fail(bytes, self.config.batch);
             one.asks = Some(bytes);
@@ -286,7 +300,9 @@ impl World {
             }
             Action::Grant { operator } => {
                 let bytes = self.answered(operator);
-                self.grew(operator, bytes);
+                let one = &self.operators[&operator];
+                let (part, has) = (one.part, one.has);
+                self.grew(operator, part, bytes, has);
                 self.seen.granted += 1;
             }
             Action::Refuse {
@@ -383,10 +399,15 @@ impl World {
         let Some(one) = self.operators.get(&id) else {
             return;
         };
-        let (query, would_fail, has) = (one.query, one.asked_failing, one.bytes);
+        let (query, would_fail, parts) = (one.query, one.asked_failing, one.parts);
         if !would_fail {
             self.seen.spilled += 1;
-            self.give(id, has);
+            for (part, has) in parts.into_iter().enumerate() {
+                // Its query may fail meanwhile.
+                if has > 0 && self.operators.contains_key(&id) {
+                    self.give(id, part, has);
+                }
+            }
             return;
         }
         let ends = self.queries[&query].ends;

@@ -169,7 +169,9 @@ impl World {
     /// The answer to a request, if the event is one.
     pub(super) fn expected(&self, event: &Event) -> Option<Expected> {
         match *event {
-            Event::Asked { operator, bytes } => Some(self.expected_answer(operator, bytes)),
+            Event::Asked {
+                operator, bytes, ..
+            } => Some(self.expected_answer(operator, bytes)),
             _ => None,
         }
     }

@@ -2,7 +2,7 @@
 
 use coscan_core::Time;
 use coscan_core::memory::{
-    Action, Class, Event, HolderId, Memory, MemoryConfig, OnRefusal, OperatorId, ScratchId,
+    Action, Class, Event, HolderId, Memory, MemoryConfig, OnRefusal, OperatorId, ScratchId, WHOLE,
 };
 use coscan_core::tasks::QueryId;
 
@@ -77,13 +77,31 @@ impl Small {
     }
 
     pub(crate) fn ask(&mut self, id: u64, bytes: u64) -> Vec<Action> {
+        self.ask_for_part(id, WHOLE, bytes)
+    }
+
+    /// A part of the operator asks that has this much.
+    pub(crate) fn ask_for_part(&mut self, id: u64, has: u64, bytes: u64) -> Vec<Action> {
         let operator = OperatorId(id);
-        self.tell(Event::Asked { operator, bytes })
+        self.tell(Event::Asked {
+            operator,
+            bytes,
+            has,
+        })
     }
 
     pub(crate) fn give(&mut self, id: u64, bytes: u64) -> Vec<Action> {
+        self.give_of_part(id, bytes, WHOLE)
+    }
+
+    /// A part of the operator gives back that has this much left.
+    pub(crate) fn give_of_part(&mut self, id: u64, bytes: u64, left: u64) -> Vec<Action> {
         let operator = OperatorId(id);
-        self.tell(Event::Gave { operator, bytes })
+        self.tell(Event::Gave {
+            operator,
+            bytes,
+            left,
+        })
     }
 
     pub(crate) fn hold(&mut self, holder: u32, class: Class, bytes: u64) {

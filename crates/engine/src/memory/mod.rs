@@ -9,6 +9,8 @@
 //! | `record.rs` | what does a query wait for, and why does it run once more? |
 //! | `shared.rs` | whose memory is it where DataFusion does not say? |
 //! | `spill.rs` | where do operators spill? |
+//! | `tables.rs` | when are all hash tables of a query complete? |
+//! | `telling.rs` | when is one of them? |
 //! | `limit.rs` | how much memory may the process use? |
 //!
 //! Not here: the budget itself and the buffer (`coscan-storage`).
@@ -21,6 +23,8 @@ mod promise;
 mod record;
 mod shared;
 mod spill;
+mod tables;
+mod telling;
 
 pub use growing::{bounded, bounded_one, unbounded};
 pub(crate) use pool::QueryMemory;
@@ -30,6 +34,7 @@ pub(crate) use record::{Cause, Look, Record};
 pub use shared::connection_memory;
 pub(crate) use shared::{SharedMemory, of_connections};
 pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
+pub(crate) use telling::telling;
 
 /// The value that a SET of `coscan.memory` uses to restore the default.
 pub(crate) const LIMIT_BY_DEFAULT: &str = "default";

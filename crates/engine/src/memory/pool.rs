@@ -26,6 +26,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnv;
 
 use super::Record;
+use super::tables::Tables;
 
 /// A query's memory.
 pub(crate) struct QueryMemory {
@@ -41,12 +42,14 @@ pub(crate) struct QueryMemory {
     needed: AtomicU64,
     /// The most bytes that other queries had, waited for and were promised at a refusal, if that
     /// was enough to matter: the operator would have got its bytes without it, or it was a large
-    /// part, and uncounted memory may be freed with it.
+    /// part, and uncounted memory may be freed with it. Of the host's refusals too where the query
+    /// reads a shared operator; 1 where the host had to end.
     in_the_way: AtomicU64,
     /// Whether the query has to end for lack of memory.
     ends: Arc<AtomicBool>,
     /// What each node that runs a part of the query keeps for it at least, in bytes.
     on_nodes: AtomicU64,
+    tables: Tables,
 }
 
 impl QueryMemory {
@@ -86,6 +89,20 @@ impl QueryMemory {
         self.budget.needs_less(self.query.query(), minimum);
     }
 
+    /// Declares that the query needs what it has and `batches` bytes once this many streams of its
+    /// joins have returned something. It was admitted by an estimate of their tables.
+    pub(crate) fn awaits_tables(&self, streams: usize, batches: u64) {
+        self.tables.await_streams(streams, batches);
+    }
+
+    /// A stream of a join has returned something, so its table is complete.
+    pub(super) fn a_table_is_there(&self) {
+        if let Some(batches) = self.tables.one_is_there() {
+            let held = self.held.load(Ordering::Relaxed) as u64;
+            self.needs_less(held.saturating_add(batches));
+        }
+    }
+
     /// Declares that each node that runs a part of the query should keep `minimum` bytes for it.
     pub(crate) fn needs_on_nodes(&self, minimum: u64) {
         self.on_nodes.store(minimum, Ordering::Relaxed);
@@ -113,6 +130,7 @@ impl QueryMemory {
             in_the_way: AtomicU64::new(0),
             ends: Arc::new(AtomicBool::new(false)),
             on_nodes: AtomicU64::new(0),
+            tables: Tables::default(),
         });
         own.on_end(|| ());
         own
@@ -133,6 +151,18 @@ impl QueryMemory {
     /// fail where spilling does not free enough: sorts and their merges.)
     pub(crate) fn was_short(&self) -> bool {
         self.in_the_way.load(Ordering::Relaxed) > 0 || self.ends()
+    }
+
+    /// Records that a shared operator that the query reads has failed in the memory of another
+    /// query, its host. If that one was refused because of others, this one may do better too, and
+    /// needs as much: it may be the host the next time.
+    pub(crate) fn failed_with(&self, host: &Self) {
+        if host.was_short() {
+            let others = host.in_the_way.load(Ordering::Relaxed).max(1);
+            self.in_the_way.fetch_max(others, Ordering::Relaxed);
+            let needed = host.needed.load(Ordering::Relaxed);
+            self.needed.fetch_max(needed, Ordering::Relaxed);
+        }
     }
 
     /// The minimum, in bytes, with which the query should run once more if it fails: the most that
@@ -258,15 +288,17 @@ impl MemoryPool for QueryMemory {
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.budget.gave(id(reservation.consumer()), shrink as u64);
+        // The reservation is smaller already.
+        let left = reservation.size() as u64;
+        self.budget
+            .gave(id(reservation.consumer()), shrink as u64, left);
         self.held.fetch_sub(shrink, Ordering::Relaxed);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        match self
-            .budget
-            .ask(id(reservation.consumer()), additional as u64)
-        {
+        // An operator may have several reservations: a merge of what it spilled, and a table.
+        let (operator, has) = (id(reservation.consumer()), reservation.size() as u64);
+        match self.budget.ask(operator, additional as u64, has) {
             Ok(()) => {
                 self.held.fetch_add(additional, Ordering::Relaxed);
                 Ok(())
@@ -414,6 +446,30 @@ mod tests {
             let needed = needed.now_or_never().unwrap();
             assert_eq!(needed, expected, "{asked} {estimate:?}");
             assert_eq!(asked_for.get(), estimates, "{asked} {estimate:?}");
+        }
+    }
+
+    /// An aggregate that has spilled merges what it wrote into a new table, and can spill neither.
+    #[tokio::test]
+    async fn a_table_beside_a_merge_has_its_batch_of_the_minimum() {
+        let budget = MemoryBudget::new(512_000);
+        let batch = 1_000;
+        let first = QueryMemory::begin(&budget);
+        first.needs_less(0);
+        let own: Arc<dyn MemoryPool> = first.again(100_000).await.expect("it is free");
+        let merge = sort(&own);
+        merge.try_grow(batch).expect("promised");
+        merge.try_grow(2 * batch).expect("free");
+        let others = pool(&budget);
+        let join = MemoryConsumer::new("join").register(&others);
+        fill(&join, 100);
+        merge
+            .try_grow(batch)
+            .expect_err("the promise is not for it");
+        for _ in 0..3 {
+            let table = merge.new_empty();
+            table.try_grow(batch).expect("it could not spill");
+            table.try_grow(batch).expect_err("beyond a batch");
         }
     }
 

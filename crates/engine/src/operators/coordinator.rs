@@ -157,7 +157,8 @@ pub(super) enum Next {
     Wait,
     Full,
     End,
-    Failed(DataFusionError),
+    /// With the context of the host, in which the run has failed.
+    Failed(DataFusionError, Option<Arc<TaskContext>>),
     Rerun,
 }
 
@@ -360,9 +361,11 @@ impl Coordinator {
             }
             Pull::End => Next::End,
             Pull::Failed => {
-                let failure = inner.run(of.run).failure.as_ref();
+                let run = inner.run(of.run);
+                let failure = run.failure.as_ref();
                 let failure = failure.expect("a failed run has said why");
-                Next::Failed(DataFusionError::Shared(Arc::clone(failure)))
+                let host = run.work.as_ref().map(|work| Arc::clone(&work.context));
+                Next::Failed(DataFusionError::Shared(Arc::clone(failure)), host)
             }
             Pull::Rerun => Next::Rerun,
         };

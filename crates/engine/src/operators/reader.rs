@@ -2,7 +2,9 @@
 //!
 //! The packet arrives when the first of its partitions is polled, so a plan that nobody reads runs
 //! nothing. It is then host or satellite and does what the coordinator says, or it runs by itself,
-//! as the plan would without sharing.
+//! as the plan would without sharing. Where a run finds no memory, the host's query was refused;
+//! the queries of its satellites learn of it, so that they may run once more like the host's
+//! (`running/rerun.rs`).
 //! Cancel safety: a stream that is dropped closes its partition; the last one leaves the run.
 
 use std::pin::Pin;
@@ -24,6 +26,7 @@ use tokio::time::{Sleep, sleep};
 use super::coordinator::{KEPT_KEY_BYTES_MAX, Next, Polled, RUN_BYTES};
 use super::kept::Kept;
 use super::operator::{Part, SharedOperator, Shown};
+use crate::memory::QueryMemory;
 
 /// How long a packet waits for slower packets before these get batches from disk or run by
 /// themselves: longer than queries that keep pace are apart, shorter than anybody minds.
@@ -133,6 +136,13 @@ impl Execution {
         operator.child.execute(partition, context)
     }
 
+    /// The run that the query reads has failed in the memory of its host.
+    fn failed_with(&self, host: &TaskContext) {
+        if let (Some(own), Some(host)) = (memory(&self.context), memory(host)) {
+            own.failed_with(host);
+        }
+    }
+
     fn close(&self, partition: usize) {
         let mut state = self.state.lock();
         let packet = match &mut *state {
@@ -143,6 +153,11 @@ impl Execution {
         drop(state);
         self.operator.coordinator.close(&packet.arrived, partition);
     }
+}
+
+/// The memory of a context's query, if it is an engine's.
+fn memory(context: &TaskContext) -> Option<&QueryMemory> {
+    context.memory_pool().downcast_ref()
 }
 
 impl Drop for Execution {
@@ -316,7 +331,12 @@ impl Reader {
                 }
                 Poll::Ready(None)
             }
-            Next::Failed(error) => return Err(error),
+            Next::Failed(error, host) => {
+                if let Some(host) = host {
+                    self.execution.failed_with(&host);
+                }
+                return Err(error);
+            }
             Next::Rerun => {
                 self.execution.shown.say(Part::Alone);
                 self.at = At::Alone(self.execution.run_alone(self.partition)?);
@@ -356,5 +376,99 @@ impl RecordBatchStream for Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.execution.close(self.partition);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::Schema;
+    use coscan_core::operators::OperatorKind;
+    use coscan_storage::pool::MemoryBudget;
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+    use datafusion::execution::runtime_env::RuntimeEnv;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+    use futures::stream;
+
+    use super::super::{Coordinator, KeptFunctions, OperatorKey, OwnerCell, PlanKey};
+    use super::*;
+
+    /// A partition without rows, which asks for memory.
+    #[derive(Debug)]
+    struct Asks {
+        bytes: usize,
+        schema: SchemaRef,
+    }
+
+    impl PartitionStream for Asks {
+        fn schema(&self) -> &SchemaRef {
+            &self.schema
+        }
+
+        fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+            let table = MemoryConsumer::new("join").register(context.memory_pool());
+            let refused: Option<Result<RecordBatch>> = table.try_grow(self.bytes).err().map(Err);
+            let schema = Arc::clone(&self.schema);
+            Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(refused)))
+        }
+    }
+
+    /// One partition ends at once, the other asks for this much.
+    fn asking(bytes: usize) -> Arc<dyn ExecutionPlan> {
+        let schema: SchemaRef = Arc::new(Schema::empty());
+        let partitions = [0, bytes].map(|bytes| {
+            let schema = Arc::clone(&schema);
+            Arc::new(Asks { bytes, schema }) as Arc<dyn PartitionStream>
+        });
+        let plan = StreamingTableExec::try_new(schema, partitions.into(), None, [], false, None);
+        Arc::new(plan.unwrap())
+    }
+
+    /// The memory of a query, and its streams of an operator that asks for 60,000 bytes.
+    fn query(
+        number: u64,
+        coordinator: &Arc<Coordinator>,
+        budget: &Arc<MemoryBudget>,
+        session: &RuntimeEnv,
+    ) -> (Arc<QueryMemory>, [Reader; 2]) {
+        let memory = QueryMemory::begin(budget);
+        let context = TaskContext::default().with_runtime(memory.environment(session));
+        let key = PlanKey::new("groups".to_owned(), KeptFunctions::default(), Vec::new());
+        let operator = SharedOperator {
+            key: OperatorKey::new(Arc::new(key), "".into(), "".into()),
+            kind: OperatorKind::Aggregate,
+            child: asking(60_000),
+            cost_bytes: 1,
+            keep_bytes_max: 0,
+            query: number,
+            outer: OwnerCell::of_query(number),
+            inside: OwnerCell::of_query(number),
+            coordinator: Arc::clone(coordinator),
+        };
+        let execution = Execution::new(Arc::new(operator), Arc::new(context), Arc::default());
+        let execution = Arc::new(execution);
+        let readers = [0, 1].map(|partition| Reader::new(Arc::clone(&execution), partition));
+        (memory, readers)
+    }
+
+    /// Each has seen that one partition has no rows, so neither may do the host's work by itself.
+    #[tokio::test]
+    async fn where_the_host_finds_no_memory_its_satellites_may_run_once_more_too() {
+        let budget = MemoryBudget::new(80_000);
+        let coordinator = Coordinator::new(&budget, false);
+        let session = RuntimeEnv::default();
+        let others: Arc<dyn MemoryPool> = QueryMemory::begin(&budget);
+        let taken = MemoryConsumer::new("join").register(&others);
+        taken.try_grow(40_000).unwrap();
+        let query = |number| query(number, &coordinator, &budget, &session);
+        let (host, [mut ends, mut fails]) = query(1);
+        let (satellite, [mut ends_too, mut fails_too]) = query(2);
+        assert!(ends.next().await.is_none());
+        assert!(ends_too.next().await.is_none());
+        fails.next().await.unwrap().unwrap_err();
+        assert_eq!(host.would_need_unseen(), Some(60_000));
+        assert_eq!(satellite.would_need_unseen(), None, "it asked for nothing");
+        fails_too.next().await.unwrap().unwrap_err();
+        assert_eq!(satellite.would_need_unseen(), Some(60_000));
     }
 }

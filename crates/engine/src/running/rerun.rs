@@ -71,7 +71,7 @@ pub(super) struct NextRun<S> {
     pub(super) streams: S,
     pub(super) memory: Arc<QueryMemory>,
     pub(super) promise: Promise,
-    /// The minimum that it came back with, in bytes.
+    /// The minimum that it came back with, in bytes; that of the last run if it waited in vain.
     pub(super) minimum: u64,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Again<S> {
     start: Start<S>,
     estimate: Estimate,
     left: u32,
-    /// The minimum of the last run, in bytes; 0 for the first.
+    /// The last minimum that a run began with, in bytes; 0 for the first.
     minimum: u64,
     /// How often it may be run again because a node was lost.
     left_elsewhere: u32,
@@ -178,9 +178,10 @@ impl<S: Send + 'static> Again<S> {
             let needed = memory.would_need(&*estimate).await;
             let minimum = needed.max(before.saturating_mul(MORE));
             log::info!("a query is run again when {minimum} bytes are there for it");
-            let memory = match timeout(WAIT_MAX, memory.again(minimum)).await {
-                Ok(Some(admitted)) => admitted,
-                Ok(None) | Err(_) => memory.at_once(),
+            let (memory, minimum) = match timeout(WAIT_MAX, memory.again(minimum)).await {
+                Ok(Some(admitted)) => (admitted, minimum),
+                // This run cannot show that it would not have been enough.
+                Ok(None) | Err(_) => (memory.at_once(), before),
             };
             memory.needs_on_nodes(on_nodes);
             let promise = Promise::in_turn(&memory, turn);
@@ -344,6 +345,31 @@ mod tests {
             assert!(begun.elapsed() < WAIT_MAX, "the promise has not ended");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waited_in_vain_asks_for_no_more_the_next_time() {
+        let config = EngineConfig {
+            memory_bytes: Some(64 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let (other, table) = query(&session);
+        table.try_grow(40 << 20).unwrap();
+        let (mut again, operator) = query(&session);
+        let refused = operator.try_grow(30 << 20).unwrap_err();
+        drop(operator);
+        let next = again.after(&refused).unwrap().await.unwrap();
+        let pool = Arc::clone(&next.memory.environment(&session).memory_pool);
+        again.begins(next.memory, next.minimum);
+        let operator = MemoryConsumer::new("join").register(&pool);
+        let refused = operator.try_grow(30 << 20).unwrap_err();
+        drop((operator, pool, table, other));
+        let next = again.after(&refused).unwrap().await.unwrap();
+        assert!(next.minimum <= 32 << 20, "{} bytes", next.minimum);
+        again.begins(next.memory, next.minimum);
+        assert!(again.minimum >= 30 << 20, "it has begun with that");
     }
 
     #[tokio::test]

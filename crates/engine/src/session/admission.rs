@@ -3,8 +3,9 @@
 //! At once while queries have less than half of the memory, and some is free. Otherwise a query
 //! whose operators hold rows waits until the [minimum](super::minimum) of its plan is free: if it
 //! began with nothing, it would be refused, and all that it had read would be read once more. The
-//! minimum stays promised to it until each of its partitions has rows. Small queries seldom wait:
-//! a part of the memory is theirs (MEM-I9).
+//! minimum stays promised to it until each of its partitions has rows; what is promised for hash
+//! tables, until they are complete (`memory/tables.rs`). Small queries seldom wait: a part of the
+//! memory is theirs (MEM-I9).
 //!
 //! A query must not wait if it keeps others waiting: if its session has another query open, the
 //! client does not come back to that one; in a transaction it may hold locks. Neither does a query
@@ -48,8 +49,10 @@ impl Admission {
             open.has(memory.record());
         }
         if may_wait && memory.is_short() {
-            let minimum = Minimum::of(plan, memory.limit()).bytes();
-            if let Some(admitted) = wait(&memory, minimum).await {
+            let minimum = Minimum::of(plan, memory.limit());
+            let (joined, batches) = (minimum.joined(), minimum.batches());
+            if let Some(admitted) = wait(&memory, minimum.bytes()).await {
+                admitted.awaits_tables(joined, batches);
                 let promise = Some(Promise::of(&admitted));
                 return Some(Self {
                     memory: admitted,
@@ -88,10 +91,11 @@ mod tests {
     use datafusion::execution::{SendableRecordBatchStream, TaskContext};
     use datafusion::physical_expr::PhysicalExpr;
     use datafusion::physical_plan::{DisplayAs, DisplayFormatType, PlanProperties};
-    use datafusion::prelude::SessionContext;
-    use futures::poll;
+    use datafusion::prelude::{SessionConfig, SessionContext};
+    use futures::{StreamExt, poll};
 
     use super::*;
+    use crate::tasks::{GivesWay, YieldingExec};
     use crate::{Engine, EngineConfig};
 
     /// A plan that counts how often its children are asked for.
@@ -145,7 +149,10 @@ mod tests {
     }
 
     async fn plan(sql: &str) -> Arc<dyn ExecutionPlan> {
-        let context = SessionContext::new();
+        plan_in(SessionContext::new(), sql).await
+    }
+
+    async fn plan_in(context: SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
         let large = "CREATE TABLE large AS SELECT value AS k FROM generate_series(1, 200000)";
         context.sql(large).await.unwrap();
         let frame = context.sql(sql).await.unwrap();
@@ -173,6 +180,39 @@ mod tests {
         let second = Admission::of(&session, &sorts, None, true).await.unwrap();
         assert!(second.promise.is_some() && looks() > 0, "memory is short");
         drop(table);
+    }
+
+    /// By its statistics the join needs a MB. Its table has 200 rows.
+    #[tokio::test]
+    async fn what_is_promised_for_a_table_is_free_when_the_table_is_there() {
+        let config = EngineConfig {
+            memory_bytes: Some(256 << 20),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let session = engine.session().context().runtime_env();
+        let one = SessionConfig::new().with_target_partitions(1);
+        let few = "SELECT b.k FROM (SELECT k FROM large WHERE k % 1000 = 0) a \
+             JOIN large b ON a.k = b.k";
+        let join = plan_in(SessionContext::new_with_config(one), few).await;
+        let join = YieldingExec::new(join, GivesWay::AfterBatches);
+        let first = Admission::of(&session, &join, None, true).await.unwrap();
+        assert!(first.promise.is_none(), "memory is free");
+        let pool = &first.memory.environment(&session).memory_pool;
+        let table = MemoryConsumer::new("join").register(pool);
+        while table.try_grow(64 << 10).is_ok() {}
+        let second = Admission::of(&session, &join, None, true).await.unwrap();
+        assert!(second.promise.is_some(), "it is small");
+        let promised = || second.memory.record().look().promised;
+        let before = promised();
+        assert!(before > 500_000, "{before} bytes");
+        let environment = second.memory.environment(&session);
+        let context = Arc::new(TaskContext::default().with_runtime(environment));
+        let mut rows = join.execute(0, context).unwrap();
+        assert_eq!(promised(), before, "the table is not there yet");
+        rows.next().await.unwrap().unwrap();
+        assert!(promised() < before / 4, "{} of {before} bytes", promised());
+        drop((rows, table));
     }
 
     #[tokio::test]

@@ -12,11 +12,13 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 
 use crate::operators::SharedHashJoinExec;
+use crate::tasks::{GivesWay, YieldingExec};
 
 /// A build side whose statistics say nothing.
 const UNKNOWN_BYTES: u64 = 1 << 20;
@@ -38,6 +40,10 @@ pub(crate) struct Minimum<'a> {
     batches: u64,
     /// The nodes of which an operator holds all rows.
     held: Vec<&'a dyn ExecutionPlan>,
+    /// The streams of the nodes above joins, each of which is opened once at most.
+    joined: usize,
+    /// Whether some nodes are executed several times.
+    repeats: bool,
 }
 
 impl<'a> Minimum<'a> {
@@ -46,6 +52,8 @@ impl<'a> Minimum<'a> {
         let mut all = Self {
             batches: 0,
             held: vec![],
+            joined: 0,
+            repeats: false,
         };
         all.add(plan, (limit / BATCHES).min(BATCHES_MAX));
         all
@@ -59,12 +67,28 @@ impl<'a> Minimum<'a> {
             .fold(self.batches, u64::saturating_add)
     }
 
+    /// What the operators need that hold batches, in bytes.
+    pub(crate) fn batches(&self) -> u64 {
+        self.batches
+    }
+
+    /// How many streams return something when all tables of joins are complete, at the latest; 0 if
+    /// that is not known.
+    pub(crate) fn joined(&self) -> usize {
+        if self.repeats { 0 } else { self.joined }
+    }
+
     /// In bytes; `None` if it depends on statistics, which may be far too low.
     pub(crate) fn certain(&self) -> Option<u64> {
         self.held.is_empty().then_some(self.batches)
     }
 
     fn add(&mut self, plan: &'a dyn ExecutionPlan, batches: u64) {
+        let yielding = plan.downcast_ref::<YieldingExec>();
+        if yielding.is_some_and(|node| *node.way() == GivesWay::AfterBatches) {
+            self.joined += plan.properties().output_partitioning().partition_count();
+        }
+        self.repeats |= plan.is::<RecursiveQueryExec>();
         match holds(plan) {
             Holds::Nothing => {}
             Holds::Batches => self.batches = self.batches.saturating_add(batches),

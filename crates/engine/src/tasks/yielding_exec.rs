@@ -10,6 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::pieces::Pieces;
 use super::yielding::yielding;
+use crate::memory::telling;
 
 /// A plan node whose streams give way.
 pub(crate) type YieldingExec = OverExec<GivesWay>;
@@ -17,7 +18,8 @@ pub(crate) type YieldingExec = OverExec<GivesWay>;
 /// How a node's streams give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GivesWay {
-    /// After each batch: for operators that return many batches for each one that they read.
+    /// After each batch: for operators that return many batches for each one that they read. The
+    /// first one tells the query's memory that a join's table is complete.
     AfterBatches,
     /// Also within batches, which the stream returns in pieces that keep a join busy for a fifth
     /// of a second each: for the probe side of a join.
@@ -40,9 +42,9 @@ impl Way for GivesWay {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let rows = input.execute(partition, context)?;
+        let rows = input.execute(partition, Arc::clone(&context))?;
         Ok(match *self {
-            Self::AfterBatches => yielding(rows),
+            Self::AfterBatches => telling(yielding(rows), context),
             Self::InPieces { for_loops } => Box::pin(Pieces::new(rows, for_loops)),
         })
     }

@@ -64,6 +64,12 @@ impl<W: Way> OverExec<W> {
     pub fn new(input: Arc<dyn ExecutionPlan>, way: W) -> Self {
         Self { input, way }
     }
+
+    /// How it returns rows.
+    #[must_use]
+    pub fn way(&self) -> &W {
+        &self.way
+    }
 }
 
 impl<W: Way> DisplayAs for OverExec<W> {

@@ -501,15 +501,15 @@ impl MemoryBudget {
         self.tell();
     }
 
-    /// Takes memory for an operator. If holders have to give some back, they do so on this thread
-    /// meanwhile.
+    /// Takes memory for a part of an operator that has `has` bytes already. If holders have to give
+    /// some back, they do so on this thread meanwhile.
     ///
     /// # Errors
     /// [`Refused`]: the operator does not get the bytes.
-    pub fn ask(&self, operator: OperatorId, bytes: u64) -> Result<(), Refused> {
+    pub fn ask(&self, operator: OperatorId, bytes: u64, has: u64) -> Result<(), Refused> {
         if bytes > 0 {
             self.sync();
-            self.ledger.ask(operator, bytes, |holder, bytes| {
+            self.ledger.ask(operator, bytes, has, |holder, bytes| {
                 self.reclaim(holder, bytes);
             })?;
             self.operators.fetch_add(bytes, Ordering::Relaxed);
@@ -525,10 +525,14 @@ impl MemoryBudget {
         self.tell();
     }
 
-    /// An operator has freed memory.
-    pub fn gave(&self, operator: OperatorId, bytes: u64) {
+    /// A part of an operator has freed memory, and has `left` bytes left.
+    pub fn gave(&self, operator: OperatorId, bytes: u64, left: u64) {
         self.operators.fetch_sub(bytes, Ordering::Relaxed);
-        self.ledger.tell([Event::Gave { operator, bytes }]);
+        self.ledger.tell([Event::Gave {
+            operator,
+            bytes,
+            left,
+        }]);
         self.tell();
     }
 
@@ -946,6 +950,8 @@ impl std::fmt::Debug for MemoryBudget {
 
 #[cfg(test)]
 mod tests {
+    use coscan_core::memory::WHOLE;
+
     use super::*;
 
     /// A pool that always holds as much as it may.
@@ -993,7 +999,8 @@ mod tests {
         for taken in 0..most - 700 {
             // Arrays change by less than a step, so the pools do not learn of it.
             memory.decoded.store(taken % 700, Ordering::Relaxed);
-            assert!(memory.ask(OPERATOR, 1).is_ok(), "{taken}: {memory:?}");
+            let asked = memory.ask(OPERATOR, 1, WHOLE);
+            assert!(asked.is_ok(), "{taken}: {memory:?}");
             assert!(memory.operator_bytes() + memory.decoded_bytes() + pool.held() <= 64_000);
             memory.ledger.check();
         }
@@ -1007,7 +1014,7 @@ mod tests {
         assert_eq!(memory.free_permille(), 1_000);
         let query = memory.begin_query();
         memory.begin_operator(OPERATOR, query.query(), false);
-        while memory.ask(OPERATOR, 100).is_ok() {}
+        while memory.ask(OPERATOR, 100, WHOLE).is_ok() {}
         assert!(memory.operator_bytes() < 64_000 / POOL_FLOOR * 7);
         assert!(memory.free_permille() < 10, "{memory:?}");
         memory.end_operator(OPERATOR);

@@ -281,19 +281,25 @@ impl Ledger {
         self.unlock(state);
     }
 
-    /// Asks for bytes of an operator; `give_back` makes a holder give bytes back and tells the
-    /// core.
+    /// Asks for bytes of an operator, for a part of it that has `has` bytes; `give_back` makes a
+    /// holder give bytes back and tells the core.
     pub(super) fn ask(
         &self,
         operator: OperatorId,
         bytes: u64,
+        has: u64,
         give_back: impl Fn(HolderId, u64),
     ) -> Result<(), Refused> {
         let mut state = self.state.lock();
         while !state.asking.insert(operator) {
             self.answered.wait(&mut state);
         }
-        state.handle(self.now(), Event::Asked { operator, bytes });
+        let asked = Event::Asked {
+            operator,
+            bytes,
+            has,
+        };
+        state.handle(self.now(), asked);
         loop {
             if let Some(answer) = state.answers.remove(&operator) {
                 state.asking.remove(&operator);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
-use coscan_core::memory::OperatorId;
+use coscan_core::memory::{OperatorId, WHOLE};
 use coscan_core::{Policy, StorageModel};
 use coscan_storage::StorageError;
 use coscan_storage::device::{
@@ -227,7 +227,7 @@ impl Operator {
 
     #[must_use]
     pub(crate) fn asks(&self, bytes: u64) -> bool {
-        self.memory.ask(OPERATOR, bytes).is_ok()
+        self.memory.ask(OPERATOR, bytes, WHOLE).is_ok()
     }
 
     pub(crate) fn takes(&self, bytes: u64) {
@@ -244,7 +244,7 @@ impl Operator {
     }
 
     pub(crate) fn gives(&self, bytes: u64) {
-        self.memory.gave(OPERATOR, bytes);
+        self.memory.gave(OPERATOR, bytes, WHOLE);
     }
 }
 

@@ -96,7 +96,7 @@ mod tests {
     use arrow::array::{Array, ArrayRef, AsArray};
     use arrow::compute::cast;
     use arrow::datatypes::{DataType, Field, Int64Type};
-    use coscan_core::memory::OperatorId;
+    use coscan_core::memory::{OperatorId, WHOLE};
 
     use crate::device::{Devices, LocalDevice, LocalOptions};
     use crate::memory::MemoryBudget;
@@ -253,7 +253,7 @@ mod tests {
     async fn the_idle_arrays_that_cost_least_per_byte_are_dropped_first() {
         let world = World::new().await;
         let memory = world.shared.memory();
-        memory.gave(OPERATOR, OPERATORS);
+        memory.gave(OPERATOR, OPERATORS, WHOLE);
         memory.set_arrays_part(0);
         world.read_twice(&v()).await;
         let before = prices(&world);
@@ -268,7 +268,7 @@ mod tests {
     #[tokio::test]
     async fn idle_victims_settle_while_processors_are_scarce() {
         let world = World::new().await;
-        world.shared.memory().gave(OPERATOR, OPERATORS);
+        world.shared.memory().gave(OPERATOR, OPERATORS, WHOLE);
         world.read_twice(&v()).await;
         assert_eq!(world.forms(), (3, 0));
         drop_some(&world);
