@@ -45,6 +45,7 @@ mod session;
 mod session_names;
 mod settings;
 mod short_node;
+mod small_plans;
 mod statement;
 mod tables;
 pub mod tasks;

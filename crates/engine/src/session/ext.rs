@@ -18,6 +18,7 @@ use crate::plan::{
     CheckOrders, FinestGroups, HideFloatBounds, MarkScans, NeedlessKeys, SHARE_OPERATORS,
     ShareOperators, SwapScans, YIELDING_JOINS, YieldingJoins,
 };
+use crate::small_plans::plan_small;
 use crate::tables::one_listing::list_once;
 
 /// Adds cooperative scans to a DataFusion session.
@@ -71,7 +72,9 @@ impl CoscanExt for SessionStateBuilder {
         rules.insert(1, Arc::new(MarkScans));
         rules.extend(of_planned(engine));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
-        // Innermost: the planners around it look at the whole statement.
+        // Innermost: each query in WITH that is computed once has a size of its own, and the
+        // planners around it look at the whole statement.
+        plan_small(&mut self);
         plan_once(&mut self);
         index::register_functions(&mut self, &resources);
         index::look_for_indexes(&mut self, &resources);

@@ -47,6 +47,7 @@ use crate::error::{Error, Result};
 use crate::index::find_indexes;
 use crate::session_names::ChangeByQuery;
 use crate::settings::EngineConfig;
+use crate::small_plans;
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
 pub use block::{AfterFailure, Block, BlockStatement, BlockStatus, Transaction, TransactionModes};
@@ -175,6 +176,9 @@ impl Engine {
             .with_catalog_list(Arc::clone(self.catalogs()))
             .with_default_features();
         let mut builder = rules(coscan_pg::install(builder));
+        if config.target_partitions.is_none() {
+            small_plans::allow(builder.config().get_or_insert_default());
+        }
         // Before the rules that rewrite predicates, after the rule that expects UPDATE's original
         // form.
         let rules = &mut builder.analyzer().get_or_insert_default().rules;

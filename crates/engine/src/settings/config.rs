@@ -31,6 +31,9 @@ pub struct EngineConfig {
     pub chunk_bytes: u64,
     /// The threshold for small tables that sessions start with, in bytes.
     pub small_table_bytes: u64,
+    /// The most bytes of a plan that is planned for one partition with which sessions start; 0:
+    /// none is. `target_partitions` counts for all plans if it is set.
+    pub small_plan_bytes: u64,
     /// Whether sessions start with cooperative scans.
     pub cooperative: bool,
     /// Whether sessions start with shared fragments: aggregates that work on a chunk once for all
@@ -81,7 +84,8 @@ pub struct EngineConfig {
     /// The folder in which the engine creates its folder for spill files. `None`: the system's
     /// folder for temporary files.
     pub spill_folder: Option<PathBuf>,
-    /// Partitions per scan and operator. `None`: as many as the machine has cores.
+    /// Partitions per scan and operator. `None`: as many as the machine has cores, and one for
+    /// small plans (`small_plan_bytes`).
     pub target_partitions: Option<usize>,
     /// Rows per record batch.
     pub batch_rows: usize,
@@ -94,6 +98,11 @@ const CHUNK_BYTES_DEFAULT: u64 = 16 << 20;
 /// Below half a chunk there is nothing to schedule: the scan is one short read, which the page
 /// cache keeps anyway, and DataFusion's reader starts it without waiting for the scheduler.
 const SMALL_TABLE_BYTES_DEFAULT: u64 = 8 << 20;
+
+/// As arrays, what one core decodes, filters and groups in some milliseconds. More partitions save
+/// a part of these; each thread that they wake costs as much, beside a program that computes. Below
+/// the threshold for small tables, so that plans with cooperative scans stay divided.
+const SMALL_PLAN_BYTES_DEFAULT: u64 = 4 << 20;
 
 /// Outstanding loads per device. With two, the disk reads the second while the first is turned
 /// into frames; with more, the scheduler would commit to decisions that it can make better later.
@@ -112,6 +121,7 @@ impl Default for EngineConfig {
             model: StorageModel::Dsm,
             chunk_bytes: CHUNK_BYTES_DEFAULT,
             small_table_bytes: SMALL_TABLE_BYTES_DEFAULT,
+            small_plan_bytes: SMALL_PLAN_BYTES_DEFAULT,
             cooperative: true,
             share_fragments: true,
             ordered_aggregates: true,

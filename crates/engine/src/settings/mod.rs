@@ -46,6 +46,11 @@ pub struct Settings {
     /// Scans that need at most this many bytes of their table, on disk and as arrays, are left to
     /// DataFusion's own reader.
     pub small_table_bytes: u64,
+    /// Plans whose scans together need at most this many bytes have one partition; 0: none has.
+    pub small_plan_bytes: u64,
+    /// The number of partitions that the engine gave the session by the machine's cores. A session
+    /// with another number, or with `None`, was told how many, and its small plans are divided too.
+    pub(crate) partitions_by_cores: Option<usize>,
     /// Whether scans are cooperative at all.
     pub cooperative: bool,
     /// The number of devices from which a scan reads at a time. `None`: the parallelism controller
@@ -137,6 +142,8 @@ impl Settings {
             storage_model: config.model,
             chunk_bytes: config.chunk_bytes,
             small_table_bytes: config.small_table_bytes,
+            small_plan_bytes: config.small_plan_bytes,
+            partitions_by_cores: None,
             cooperative: config.cooperative,
             parallelism: config.parallelism,
             cluster_width: ClusterWidth::Size,

@@ -186,6 +186,22 @@ pub const SETTINGS: &[Setting] = &[
         }),
     },
     Setting {
+        name: "small_plan_bytes",
+        values: Values::Kind("a size; 0 is none"),
+        default: "4MiB",
+        applies_to: NEXT_QUERIES,
+        help: "Queries whose scans together need at most so many bytes, in files and as arrays, and at most 200000 rows, run in one partition, without exchanges, however many cores there are. Not: queries that may give many more rows than they read (cross joins, joins without an equality, functions that return rows, recursion, several sets of groups), plans with cooperative scans (more than coscan.small_table_bytes), queries on a cluster, sessions that have changed datafusion.execution.target_partitions",
+        set: |settings, value| {
+            settings.small_plan_bytes = values::bytes(value)?;
+            Ok(())
+        },
+        show: |settings| settings.small_plan_bytes.to_string(),
+        configure: Some(|config, value| {
+            config.small_plan_bytes = values::bytes(value)?;
+            Ok(())
+        }),
+    },
+    Setting {
         name: "cooperative",
         values: Values::Switch,
         default: "on",

@@ -6,6 +6,7 @@
 //! | `clustered_joins.rs`, `ordered_aggregates.rs` | joins and groups in the order of the tables |
 //! | `grouping_sets.rs` | several sets of keys |
 //! | `needless_keys.rs` | keys that are removed |
+//! | `small_plans.rs` | small tables, whose plans have one partition |
 //! | `spilled_repartitions.rs` | repartitions whose batches are spilled |
 //! | `explain.rs` | EXPLAIN ANALYZE |
 
@@ -14,5 +15,6 @@ mod explain;
 mod grouping_sets;
 mod needless_keys;
 mod ordered_aggregates;
+mod small_plans;
 mod spilled_repartitions;
 pub(super) mod tpch_rows_equal;
