@@ -51,7 +51,7 @@ impl Connection {
             .collect();
         let prepared = self.prepare(statements.pop(), declared).await?;
         let origin = self.session.origin(&prepared, text, false);
-        self.portals.prepare(name, prepared, origin)?;
+        self.portals.prepare(&name, prepared, origin)?;
         Ok(self
             .wire
             .put(&PgWireBackendMessage::ParseComplete(ParseComplete::new()))?)

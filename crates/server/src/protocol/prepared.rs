@@ -48,7 +48,7 @@ impl Connection {
         };
         let prepared = self.prepare(Some(parsed), declared).await?;
         let origin = self.session.origin(&prepared, text.to_owned(), true);
-        Ok(self.portals.prepare(name.to_owned(), prepared, origin)?)
+        Ok(self.portals.prepare(name, prepared, origin)?)
     }
 
     /// EXECUTE: runs a prepared statement with the values of its arguments.

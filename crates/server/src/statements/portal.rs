@@ -110,13 +110,14 @@ impl Portals {
     /// Adds a prepared statement. A name in use is an error; the unnamed statement is replaced.
     pub(crate) fn prepare(
         &mut self,
-        name: String,
+        name: &str,
         prepared: Prepared,
         origin: Origin,
     ) -> Result<(), Failure> {
-        self.statements.insert(name.clone(), Arc::new(prepared))?;
+        self.statements
+            .insert(name.to_owned(), Arc::new(prepared))?;
         if !name.is_empty() {
-            self.origins.insert(&name, origin);
+            self.origins.insert(name, origin);
         }
         Ok(())
     }

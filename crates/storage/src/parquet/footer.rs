@@ -161,7 +161,7 @@ fn footer_start(trailer: &[u8], file_bytes: u64) -> Result<u64, String> {
 
 /// The metadata in the bytes of a footer that begins at `start`; the reason if it is damaged.
 fn decoded(footer: Bytes, start: u64, memory_max: u64) -> Result<ParquetMetaData, String> {
-    let mended = check_file_metadata(&footer, memory_max).map_err(|flaw| flaw.to_string())?;
+    let mended = check_file_metadata(&footer, memory_max).map_err(ToString::to_string)?;
     let footer = mended.map_or(footer, Bytes::from);
     let metadata = caught(|| ParquetMetaDataReader::decode_metadata(&footer))?;
     let metadata = with_rows(without_dictionary_at_zero(metadata));
