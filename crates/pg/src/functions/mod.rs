@@ -23,7 +23,7 @@ pub(crate) use as_it_is::{as_it_is, with_key, without_key};
 pub(crate) use fail::FAIL;
 pub(crate) use fields_null::{FIELDS_NULL, fields_null};
 pub(crate) use joined_texts::joined_texts;
-pub(crate) use keys::{are_alike, has_floats, has_key, key_bytes, needs_keys};
+pub(crate) use keys::{are_alike, has_floats, has_json, has_key, key_bytes, needs_keys};
 pub(crate) use marked::{
     MARKED, first_value, is_marked_array, mark_of, marked_like, some_value, unmarked,
 };

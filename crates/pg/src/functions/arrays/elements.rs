@@ -158,7 +158,8 @@ pub(super) fn value(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Valu
     Ok(Value::Scalar(ScalarValue::try_from_array(&one, 0)?))
 }
 
-fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {
+/// Values as those of the type `leaf`.
+pub(super) fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {
     if values.data_type() == leaf.data_type() {
         return Ok(values.clone());
     }

@@ -12,6 +12,7 @@ mod shape;
 mod sorted;
 mod subscript;
 mod text;
+mod unlike_rows;
 
 pub(crate) use any::{ALL, ANY};
 pub(crate) use compare::{ARRAY_EQ, comparison, extreme, row_comparison};
@@ -21,6 +22,7 @@ pub(crate) use shape::FLAT;
 pub(crate) use sorted::{array_field, lists_and_order, sorted_array};
 pub(crate) use subscript::{SLICE, SUBSCRIPT};
 pub(crate) use text::shown_elements;
+pub(crate) use unlike_rows::{are_unlike, check_rows, rows_compared};
 
 use datafusion::logical_expr::ScalarUDF;
 
@@ -34,6 +36,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         shape::functions(),
         subscript::functions(),
         text::functions(),
+        unlike_rows::functions(),
     ]
     .into_iter()
     .flatten()
