@@ -15,6 +15,7 @@ use super::{derived, is_number_or_time};
 use crate::PgError;
 use crate::casts::Target;
 use crate::dialect::query_of;
+use crate::functions::arrays::check_rows;
 use crate::functions::scalar::is_text;
 use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
@@ -78,12 +79,16 @@ fn combined(
     let left = constants_typed(left, right.schema().fields(), config)?;
     let right = constants_typed(right, left.schema().fields(), config)?;
     let (a, b) = (left.schema().fields(), right.schema().fields());
+    let all = quantifier == SetQuantifier::All;
+    if !all || !matches!(op, SetOperator::Union) {
+        let mut pairs = a.iter().zip(b);
+        pairs.try_for_each(|(a, b)| check_rows(a, b))?;
+    }
     let pairs = a.iter().zip(b);
     let types: Vec<Option<FieldRef>> = pairs
         .map(|(a, b)| united(op, a, b))
         .collect::<Result<_>>()?;
     let (left, right) = (cast(left, &types, config)?, cast(right, &types, config)?);
-    let all = quantifier == SetQuantifier::All;
     match op {
         SetOperator::Union if all => LogicalPlanBuilder::from(left).union(right)?.build(),
         SetOperator::Union => LogicalPlanBuilder::from(left)
