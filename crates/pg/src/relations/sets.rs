@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -16,7 +16,7 @@ use crate::PgError;
 use crate::casts::Target;
 use crate::dialect::query_of;
 use crate::functions::arrays::check_rows;
-use crate::functions::scalar::is_text;
+use crate::functions::scalar::{is_text, type_name};
 use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
@@ -219,15 +219,40 @@ fn check_named(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<()> {
     }
 }
 
+/// Checks arrays whose elements are texts to DataFusion.
+///
+/// # Errors
+/// 42846, if only one array's elements have a type to which texts are not converted.
+fn check_named_arrays(
+    op: SetOperator,
+    (a, x): (&Field, &Field),
+    (b, y): (&Field, &Field),
+) -> Result<()> {
+    if Target::of_field(x) == Target::of_field(y) || !(names_type(x) || names_type(y)) {
+        return Ok(());
+    }
+    let (first, second) = (type_name(a), type_name(b));
+    let message = format!("{op} could not convert type {second} to {first}");
+    Err(PgError::new("42846", message).into())
+}
+
 /// The common type of two columns; `None` if they have one type, or DataFusion finds it.
 ///
 /// # Errors
-/// 42804, if only one of them is a text; those of [`check_named`].
+/// 42804, if only one of them is a text; those of [`check_named`] and [`check_named_arrays`].
 fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
     if names_type(a) || names_type(b) {
         check_named(op, a, b)?;
     }
     let types = [a.data_type(), b.data_type()];
+    if let [DataType::List(x), DataType::List(y)] = types
+        && types[0] != types[1]
+        && is_text(x.data_type())
+        && is_text(y.data_type())
+    {
+        check_named_arrays(op, (a, x), (b, y))?;
+        return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));
+    }
     let are_texts = types.iter().all(|held| is_text(held));
     if are_texts && (is_padded(a) || is_padded(b)) && a.metadata() != b.metadata() {
         return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));
