@@ -93,6 +93,77 @@ async fn statements_follow_changed_objects() {
     .await;
 }
 
+/// PostgreSQL reads a constant when it parses the statement, and again when a table has changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn moments_keep_the_zone_in_which_they_were_read() {
+    const MOMENT: &str = "1704110400";
+    let server = server().await;
+    blocking(&server, |mut client| {
+        for sql in [
+            "SET timezone = 'UTC'",
+            "CREATE TABLE z AS SELECT timestamptz '2024-01-01 12:00' AS t",
+        ] {
+            assert_eq!(client.simple(sql).error, None, "{sql}");
+        }
+        let statements = [
+            (
+                "SELECT extract(epoch FROM timestamptz '2024-01-01 12:00')::bigint",
+                MOMENT,
+            ),
+            (
+                "SELECT extract(epoch FROM '2024-01-01 12:00'::timestamptz)::bigint",
+                MOMENT,
+            ),
+            (
+                "SELECT extract(epoch FROM ('{2024-01-01 12:00}'::timestamptz[])[1])::bigint",
+                MOMENT,
+            ),
+            (
+                "SELECT timestamptz '2024-01-01 12:00'",
+                "2024-01-01 07:00:00-05",
+            ),
+            ("SELECT t = '2024-01-01 12:00' FROM z", "t"),
+            ("SELECT t IN ('2024-01-01 12:00', '2025-01-01') FROM z", "t"),
+            (
+                "SELECT t BETWEEN '2024-01-01 12:00' AND '2024-01-01 12:00' FROM z",
+                "t",
+            ),
+            ("SELECT count(*) FROM z WHERE t > '2024-01-01 11:59'", "1"),
+            // These are no constants of the type.
+            (
+                "SELECT extract(epoch FROM '2024-01-01 12:00'::text::timestamptz)::bigint",
+                "1704128400",
+            ),
+            (
+                "SELECT timestamp '2024-01-01 12:00'::timestamptz",
+                "2024-01-01 12:00:00-05",
+            ),
+        ];
+        for (at, (sql, _)) in statements.iter().enumerate() {
+            client.prepare(&format!("z{at}"), sql, &[]);
+            let prepared = client.simple(&format!("PREPARE sql_z{at} AS {sql}"));
+            assert_eq!(prepared.error, None, "{sql}");
+        }
+        for _ in 0..2 {
+            client.simple("SET timezone = 'Asia/Tokyo'");
+            client.simple("EXECUTE sql_z0");
+            client.simple("SET timezone = 'America/New_York'");
+            for (at, (sql, expected)) in statements.iter().enumerate() {
+                assert_eq!(
+                    client.run(&format!("z{at}"), &[], 0).shown(),
+                    *expected,
+                    "{sql}"
+                );
+                let executed = client.simple(&format!("EXECUTE sql_z{at}"));
+                assert_eq!(executed.shown(), *expected, "{sql}");
+            }
+        }
+        client.simple("CREATE OR REPLACE TABLE z AS SELECT timestamptz '2024-01-01 12:00+00' AS t");
+        assert_eq!(client.simple("EXECUTE sql_z4").shown(), "f");
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_follow_another_sessions_drop() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
