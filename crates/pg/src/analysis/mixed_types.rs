@@ -9,7 +9,7 @@
 //! | texts, others | texts | an error |
 //! | `x = ANY ('{…}')` | texts, read by Arrow | values of the type of `x`, without its modifier |
 //! | `'…' = ANY (array)` | texts | a value of the type of the elements |
-//! | rows of other types | columns by their names, cast | `functions/arrays/unlike_rows.rs` |
+//! | rows of other types | columns by their names, cast | `functions/rows/unlike.rs` |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
 //! (`rules/lists.rs`), untyped constants beside IN and BETWEEN (`rules/open_left.rs`), and
@@ -33,7 +33,8 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_expr};
 use crate::dialect::{AS_ARRAY, elements};
-use crate::functions::arrays::{ALL, ANY, are_unlike, check_rows, rows_compared};
+use crate::functions::arrays::{ALL, ANY, are_unlike, check_rows};
+use crate::functions::rows_compared;
 use crate::functions::scalar::marked_type;
 use crate::operators::padded::{self, Trimmed};
 use crate::operators::{

@@ -5,7 +5,7 @@
 //! key with PostgreSQL's order: the length of an interval, the text of `functions/json/key.rs`, or
 //! the bytes of an array or a row (`list_key.rs`). It runs before DataFusion's type coercion, which
 //! refuses windows over intervals. Values of `json` have neither an order nor an equality (42883);
-//! operators of arrays and rows of them are refused where they run (`functions/arrays/`).
+//! operators of arrays and rows of them are refused where they run (`functions/arrays/`, `rows/`).
 
 use std::sync::Arc;
 
@@ -32,13 +32,11 @@ use datafusion::optimizer::AnalyzerRule;
 use super::list_key::{is_nested, list_key};
 use crate::PgError;
 use crate::casts::PG_TYPE;
-use crate::functions::arrays::{ALL, ANY, ARRAY_EQ};
+use crate::functions::arrays::{ALL, ANY, ARRAY_EQ, has_json};
 use crate::functions::json::{jsonb_extreme, jsonb_key};
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
-use crate::functions::{
-    are_alike, has_floats, has_json, has_key, marked_like, named_row, needs_keys,
-};
+use crate::functions::{are_alike, has_floats, has_key, marked_like, named_row, needs_keys};
 use crate::intervals::{Overloaded, greatest, least};
 use crate::operators::sign_of;
 use crate::parts::has_part;

@@ -51,16 +51,6 @@ pub(crate) fn has_key(field: &Field) -> bool {
     }
 }
 
-/// Whether values of a field are `json`, or arrays or rows with values of it. PostgreSQL refuses to
-/// compare them.
-pub(crate) fn has_json(field: &Field) -> bool {
-    match field.data_type() {
-        DataType::List(element) => has_json(element),
-        DataType::Struct(fields) => fields.iter().any(|field| has_json(field)),
-        _ => marked_type(field) == Some("json"),
-    }
-}
-
 /// The type that a text has, if texts of the type are compared by keys.
 fn named(field: &Field) -> Option<&str> {
     marked_type(field).filter(|name| ["jsonb", "bpchar"].contains(name))

@@ -34,8 +34,8 @@ pub(crate) use unknown::{as_common, common, is_unknown, mismatch, numeric_of, ty
 
 use crate::PgError;
 use crate::casts::{Target, cast_expr};
-use crate::functions::arrays;
 use crate::functions::scalar::type_name;
+use crate::functions::{arrays, rows_compared};
 use crate::numbers::arithmetic::{Op, no_operator, no_such_operator};
 use numbers::Planned;
 
@@ -129,7 +129,7 @@ impl Planner {
         };
         if let Kind::Compare(op) = kind
             && arrays::are_unlike(&a, &b)
-            && let Some(compared) = arrays::rows_compared(op, left.clone(), right.clone())
+            && let Some(compared) = rows_compared(op, left.clone(), right.clone())
         {
             return Ok(Planned::Expr(compared));
         }

@@ -15,7 +15,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::compare::element_order;
 use super::elements::{common, elements, flat, leaf, value};
-use super::unlike_rows::check_rows;
+use super::row_types::check_rows;
 use crate::PgError;
 use crate::casts::Target;
 use crate::functions::regex::{Regex, like};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{Field, FieldRef};
 use datafusion::error::Result;
 
-use super::compare::{EQUALITY, as_compared, element_order, has_comparison, searched};
+use super::compare::{as_compared, element_order, searched};
 use super::elements::{common, dimensions, elements, leaf, list_of, value};
+use super::row_types::{EQUALITY, has_comparison};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};

@@ -9,17 +9,13 @@ use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::scalar::ScalarValue;
 
 use super::elements::{common, dimensions, element, elements, flat, leaf, value};
-use super::unlike_rows::check_rows;
+use super::row_types::{COMPARISON, EQUALITY, check_rows, has_comparison};
 use crate::PgError;
 use crate::functions::first_value;
 use crate::functions::scalar::Take::{Any, Int, List};
-use crate::functions::scalar::{Body, Form, Function, Give, Row, Value, marked_type};
+use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 use crate::operators::padded::is_padded;
 use crate::time::span::Span;
-
-/// What [`has_comparison`] says that a type lacks.
-pub(super) const EQUALITY: &str = "an equality operator";
-pub(super) const COMPARISON: &str = "a comparison function";
 
 /// `=` of arrays, which `comparisons/sort_keys.rs` makes a key of joins.
 pub(crate) const ARRAY_EQ: &str = "array_eq";
@@ -187,19 +183,6 @@ fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
         }
         None => Ok(Value::Null),
     }
-}
-
-/// PostgreSQL looks for an operator of the elements when it compares two arrays, so that NULL is
-/// compared with arrays of `json`, too.
-///
-/// # Errors
-/// 42883 for `json`, whose values have neither an equality nor an order.
-pub(super) fn has_comparison(element: &Field, missing: &str) -> Result<()> {
-    if marked_type(element) != Some("json") {
-        return Ok(());
-    }
-    let message = format!("could not identify {missing} for type json");
-    Err(PgError::new("42883", message).into())
 }
 
 /// The type in which the elements of two arrays are compared.

@@ -4,8 +4,9 @@
 //! fields of different types are error 42804 there, fields of `json` 42883; the names of fields do
 //! not matter. DataFusion finds fields by their names, and casts them to a common type.
 //!
-//! Not here: rows of one type, which DataFusion compares (`compare.rs` has their order), and
-//! `(a, b) = (c, d)`, which compares values (`dialect/expressions/rows.rs`).
+//! Not here: which rows these are (`arrays/row_types.rs`); rows of one type, which DataFusion
+//! compares (`arrays/compare.rs` has their order); and `(a, b) = (c, d)`, which compares values
+//! (`dialect/expressions/rows.rs`).
 
 use std::cmp::Ordering;
 
@@ -14,12 +15,11 @@ use datafusion::arrow::datatypes::{DataType, Field, Fields};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, Operator};
 
-use super::compare::{COMPARISON, EQUALITY, has_comparison};
-use super::elements::{common, converted, leaf};
-use crate::PgError;
+use crate::functions::arrays::{COMPARISON, EQUALITY, common, converted, has_comparison, leaf};
+use crate::functions::arrays::{have_one_length, have_one_type};
+use crate::functions::key_bytes;
 use crate::functions::scalar::Take::Any;
-use crate::functions::scalar::{Body, Form, Function, Give, Row, Value, type_name};
-use crate::functions::{has_json, key_bytes};
+use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 
 /// The comparison functions, by operator.
 const COMPARISONS: [(Operator, &str, Body); 6] = [
@@ -52,22 +52,6 @@ fn distinct() -> Function {
     Function::new("pg_rows_distinct", vec![form(body).called()])
 }
 
-/// Whether two fields hold rows that are not of one type, or have fields without an order.
-pub(crate) fn are_unlike(one: &Field, other: &Field) -> bool {
-    let (DataType::Struct(one), DataType::Struct(other)) = (one.data_type(), other.data_type())
-    else {
-        return false;
-    };
-    let differ = |one: &Field, other: &Field| {
-        one.name() != other.name()
-            || type_of(one) != type_of(other)
-            || has_json(one)
-            || are_unlike(one, other)
-    };
-    let mut pairs = one.iter().zip(other);
-    one.len() != other.len() || pairs.any(|(one, other)| differ(one, other))
-}
-
 /// `left op right` of two rows; `None` for operators that do not compare.
 pub(crate) fn rows_compared(op: Operator, left: Expr, right: Expr) -> Option<Expr> {
     let call = |function: Function| function.udf().call(vec![left, right]);
@@ -79,23 +63,6 @@ pub(crate) fn rows_compared(op: Operator, left: Expr, right: Expr) -> Option<Exp
             Some(call(Function::new(name, vec![form(*body)])))
         }
     }
-}
-
-/// The error with which PostgreSQL refuses to compare two rows whose fields are equal.
-///
-/// # Errors
-/// See the file's header.
-pub(crate) fn check_rows(one: &Field, other: &Field) -> Result<()> {
-    let (DataType::Struct(one), DataType::Struct(other)) = (one.data_type(), other.data_type())
-    else {
-        return Ok(());
-    };
-    for (at, (one, other)) in one.iter().zip(other).enumerate() {
-        have_one_type(at, one, other)?;
-        has_comparison(one, EQUALITY)?;
-        check_rows(one, other)?;
-    }
-    have_one_length(one, other)
 }
 
 fn are_equal(row: &Row<'_>) -> Result<bool> {
@@ -160,33 +127,4 @@ fn row_order(
     }
     have_one_length(one, other)?;
     Ok(Ordering::Equal)
-}
-
-fn have_one_type(at: usize, one: &Field, other: &Field) -> Result<()> {
-    if type_of(one) == type_of(other) {
-        return Ok(());
-    }
-    let (one, other, number) = (type_name(one), type_name(other), at + 1);
-    let types = format!("{one} and {other} at record column {number}");
-    let message = format!("cannot compare dissimilar column types {types}");
-    Err(PgError::new("42804", message).into())
-}
-
-fn have_one_length(one: &Fields, other: &Fields) -> Result<()> {
-    if one.len() == other.len() {
-        return Ok(());
-    }
-    let message = "cannot compare record types with different numbers of columns";
-    Err(PgError::new("42804", message).into())
-}
-
-/// The type that two fields must share. Untyped constants are texts, and so are `varchar` and
-/// `name`, because not every expression keeps these names of texts.
-fn type_of(field: &Field) -> String {
-    let name = type_name(field);
-    let is_text = ["character varying", "name", "unknown"].contains(&name.as_str());
-    match is_text || field.data_type().is_null() {
-        true => "text".to_owned(),
-        false => name,
-    }
 }
