@@ -1,7 +1,7 @@
 //! Which types do PostgreSQL's comparisons of rows and arrays refuse?
 //!
-//! Two rows must have fields of the same types, whatever their names (42804), and `json` has neither
-//! an equality nor an order (42883).
+//! Two rows must have fields of the same types, whatever their names (42804), and `json` has
+//! neither an equality nor an order (42883).
 //! Not here: the comparisons (`compare.rs`, `rows/unlike.rs`).
 
 use datafusion::arrow::datatypes::{DataType, Field, Fields};

@@ -368,6 +368,62 @@ async fn cursors_with_parameters_and_in_both_directions() {
     .await;
 }
 
+/// Execute with a limit of a FETCH: what it leaves waits for the portal's next Execute.
+#[tokio::test(flavor = "multi_thread")]
+async fn fetches_with_a_limit_of_rows() {
+    let server = server().await;
+    blocking(&server, |mut client| {
+        client.simple("BEGIN");
+        client.simple("DECLARE c CURSOR FOR SELECT x FROM generate_series(1, 9) AS t(x)");
+        client.simple("DECLARE s SCROLL CURSOR FOR SELECT x FROM generate_series(1, 5) AS t(x)");
+        for (number, (sql, steps)) in [
+            (
+                "FETCH 3 FROM c",
+                vec![("1; 2", ""), ("3", "FETCH 1"), ("", "FETCH 0")],
+            ),
+            ("FETCH 2 FROM c", vec![("4; 5", ""), ("", "FETCH 0")]),
+            ("FETCH 1 FROM c", vec![("6", "FETCH 1")]),
+            ("FETCH ALL FROM c", vec![("7; 8", ""), ("9", "FETCH 1")]),
+            (
+                "FETCH ALL FROM s",
+                vec![("1; 2", ""), ("3; 4", ""), ("5", "FETCH 1")],
+            ),
+            (
+                "FETCH BACKWARD 3 FROM s",
+                vec![("5; 4", ""), ("3", "FETCH 1")],
+            ),
+            (
+                "FETCH BACKWARD ALL FROM s",
+                vec![("2; 1", ""), ("", "FETCH 0")],
+            ),
+            ("FETCH LAST FROM s", vec![("5", "FETCH 1")]),
+            ("MOVE BACKWARD 3 FROM s", vec![("", "MOVE 3")]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            client.prepare("", sql, &[]);
+            let portal = format!("p{number}\0");
+            let bind = format!("{portal}\0\0\0\0\0\0\0");
+            assert_eq!(
+                client.messages(&[(b'B', bind.as_bytes())]).error,
+                None,
+                "{sql}"
+            );
+            let execute = format!("{portal}\0\0\0\u{2}");
+            for (rows, tag) in steps {
+                let answer = client.messages(&[(b'E', execute.as_bytes())]);
+                assert_eq!(
+                    (answer.shown().as_str(), answer.tag.as_str()),
+                    (rows, tag),
+                    "{sql}"
+                );
+            }
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn small_statements() {
     let server = server().await;
