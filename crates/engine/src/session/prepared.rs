@@ -216,9 +216,10 @@ impl Prepared {
         let before = Arc::clone(&self.made.lock());
         let basis = Basis::of(state, &self.statement).await?;
         let plan = planned(state, &self.statement, self.size, numbered(&kinds)).await?;
-        let read_with = match before.basis.has_its_tables(state).await? {
-            true => Arc::clone(&before.read_with),
-            false => Arc::clone(state.config_options()),
+        let read_with = if before.basis.has_its_tables(state).await? {
+            Arc::clone(&before.read_with)
+        } else {
+            Arc::clone(state.config_options())
         };
         let plan = on_large_stack(async { read_as(plan, &read_with, state) }).await?;
         let (plan, plan_kinds) = read_kinds(plan)?;
