@@ -7,6 +7,7 @@
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)`, other texts | texts with their blanks | `operators/padded.rs` |
 //! | texts, others | texts | an error |
+//! | arrays of other elements | in a common type | an error |
 //! | `x = ANY ('{…}')` | texts, read by Arrow | values of the type of `x`, without its modifier |
 //! | `'…' = ANY (array)` | texts | a value of the type of the elements |
 //! | rows of other types | columns by their names, cast | `functions/rows/unlike.rs` |
@@ -33,7 +34,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_expr};
 use crate::dialect::{AS_ARRAY, elements};
-use crate::functions::arrays::{ALL, ANY, are_unlike, check_rows};
+use crate::functions::arrays::{ALL, ANY, are_unlike, check_rows, sign_of_arrays};
 use crate::functions::rows_compared;
 use crate::functions::scalar::marked_type;
 use crate::operators::padded::{self, Trimmed};
@@ -84,7 +85,9 @@ fn concerns(part: &Expr) -> bool {
         | Expr::SetComparison(_)
         | Expr::Case(_) => true,
         Expr::BinaryExpr(given) => is_comparison(given.op),
-        Expr::ScalarFunction(call) => [ANY, ALL].contains(&call.name()),
+        Expr::ScalarFunction(call) => {
+            [ANY, ALL].contains(&call.name()) || sign_of_arrays(call.name()).is_some()
+        }
         _ => false,
     }
 }
@@ -168,6 +171,12 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             let changed = with_array(&mut call.args, schema, config)?;
             let call = Expr::ScalarFunction(call);
             Ok(Transformed::new_transformed(call, changed))
+        }
+        Expr::ScalarFunction(call) => {
+            if let ([left, right], Some(sign)) = (&*call.args, sign_of_arrays(call.name())) {
+                check_comparable(sign, left, right, schema)?;
+            }
+            Ok(Transformed::no(Expr::ScalarFunction(call)))
         }
         Expr::Case(given) => {
             if let Some(value) = &given.expr {

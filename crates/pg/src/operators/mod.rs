@@ -304,13 +304,27 @@ pub(crate) fn sign_of(op: Operator) -> String {
 /// lacks most of these types and holds them as texts.)
 fn is_alone(a: &Target, b: &Target) -> bool {
     if let (Target::Array(a), Target::Array(b)) = (a, b) {
-        return is_alone(a, b);
+        return are_elements_apart(a, b);
     }
     let is_own = |target: &Target| {
         use Target::{Bytea, Json, Jsonb, Uuid};
         matches!(target, Bytea | Json | Jsonb | Uuid)
     };
     (is_own(a) || is_own(b)) && a != b
+}
+
+/// Whether PostgreSQL has no operators for arrays of these elements, whose types must be the same.
+///
+/// Integers of other widths, and texts of other names, are compared here: the catalog's columns do
+/// not always have PostgreSQL's width, and not every expression keeps the name.
+fn are_elements_apart(a: &Target, b: &Target) -> bool {
+    let kind = |element: &Target| match element {
+        Target::Int2 | Target::Int4 | Target::Int8 => Target::Int8,
+        Target::Numeric(_) | Target::NumericOf(..) => Target::Numeric(None),
+        text if text.is_text() => Target::Text,
+        other => other.unmodified(),
+    };
+    kind(a) != kind(b)
 }
 
 /// Whether a type is one of the catalog's (oid, name), which have their own rules.

@@ -219,16 +219,24 @@ fn check_named(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<()> {
     }
 }
 
-/// Checks arrays whose elements are texts to DataFusion.
+/// Checks arrays of other elements.
 ///
 /// # Errors
-/// 42846, if only one array's elements have a type to which texts are not converted.
-fn check_named_arrays(
+/// 42846, if the elements have no common type.
+fn check_arrays(
     op: SetOperator,
-    (a, x): (&Field, &Field),
-    (b, y): (&Field, &Field),
+    (a, x): (&Field, &FieldRef),
+    (b, y): (&Field, &FieldRef),
 ) -> Result<()> {
-    if Target::of_field(x) == Target::of_field(y) || !(names_type(x) || names_type(y)) {
+    let (Some(one), Some(other)) = (Target::of_field(x), Target::of_field(y)) else {
+        return Ok(());
+    };
+    // PostgreSQL's type of an array does not say how many dimensions it has.
+    let are_deep = matches!(one, Target::Array(_)) || matches!(other, Target::Array(_));
+    let are_named = names_type(x) || names_type(y);
+    let elements = [(Arc::clone(x), false), (Arc::clone(y), false)];
+    let are_apart = (are_named && one != other) || common(&elements).is_none();
+    if are_deep || !are_apart {
         return Ok(());
     }
     let (first, second) = (type_name(a), type_name(b));
@@ -239,7 +247,7 @@ fn check_named_arrays(
 /// The common type of two columns; `None` if they have one type, or DataFusion finds it.
 ///
 /// # Errors
-/// 42804, if only one of them is a text; those of [`check_named`] and [`check_named_arrays`].
+/// 42804, if only one of them is a text; those of [`check_named`] and [`check_arrays`].
 fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
     if names_type(a) || names_type(b) {
         check_named(op, a, b)?;
@@ -247,11 +255,11 @@ fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef
     let types = [a.data_type(), b.data_type()];
     if let [DataType::List(x), DataType::List(y)] = types
         && types[0] != types[1]
-        && is_text(x.data_type())
-        && is_text(y.data_type())
     {
-        check_named_arrays(op, (a, x), (b, y))?;
-        return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));
+        check_arrays(op, (a.as_ref(), x), (b.as_ref(), y))?;
+        if is_text(x.data_type()) && is_text(y.data_type()) {
+            return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));
+        }
     }
     let are_texts = types.iter().all(|held| is_text(held));
     if are_texts && (is_padded(a) || is_padded(b)) && a.metadata() != b.metadata() {

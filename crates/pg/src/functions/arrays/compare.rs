@@ -126,6 +126,22 @@ pub(crate) fn comparison(op: Operator) -> Option<ScalarUDF> {
     Some(compared(name, *body).udf())
 }
 
+/// The operator of PostgreSQL's for which the planner calls a function of two arrays.
+pub(crate) fn sign_of(function: &str) -> Option<&'static str> {
+    Some(match function {
+        ARRAY_EQ => "=",
+        "array_ne" => "<>",
+        "array_lt" => "<",
+        "array_le" => "<=",
+        "array_gt" => ">",
+        "array_ge" => ">=",
+        "arraycontains" => "@>",
+        "arraycontained" => "<@",
+        "arrayoverlap" => "&&",
+        _ => return None,
+    })
+}
+
 /// The function that compares rows like an operator; `None` for other operators.
 pub(crate) fn row_comparison(op: Operator) -> Option<ScalarUDF> {
     let (_, name, body) = OF_ROWS.iter().find(|(of, _, _)| *of == op)?;

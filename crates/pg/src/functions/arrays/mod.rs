@@ -15,7 +15,9 @@ mod subscript;
 mod text;
 
 pub(crate) use any::{ALL, ANY};
-pub(crate) use compare::{ARRAY_EQ, comparison, extreme, row_comparison};
+pub(crate) use compare::{
+    ARRAY_EQ, comparison, extreme, row_comparison, sign_of as sign_of_arrays,
+};
 pub(crate) use elements::{common, converted, depth, leaf, text_elements};
 pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
 pub(crate) use row_types::{
