@@ -74,8 +74,8 @@ pub use session::{
     arguments, give_way_in_joins, only_reads, run, start,
 };
 pub use session_names::{
-    Confinement, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, drop_own, execute, forget_own,
-    refused_read_only, rename_own,
+    Confinement, DatabaseName, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, drop_own, execute,
+    forget_own, refused_read_only, rename_own,
 };
 pub use settings::{
     ClusterWidth, EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values,

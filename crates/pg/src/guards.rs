@@ -231,8 +231,8 @@ fn is_guarded(expr: &Expr) -> bool {
 }
 
 /// Whether an expression contains a division by a possible zero, a cast that may reject a text, a
-/// sum or product that may overflow, a function that is not defined for all numbers, or an advisory
-/// lock.
+/// sum or product that may overflow, a function that is not defined for all numbers, a comparison
+/// of rows that are not of one type, or an advisory lock.
 fn may_fail(expr: &Expr) -> bool {
     let found = expr.has(|inner| {
         let Expr::ScalarFunction(call) = inner else {
@@ -248,7 +248,10 @@ fn may_fail(expr: &Expr) -> bool {
             }
             "power" | "pg_power" | "pg_int_add" | "pg_int_subtract" | "pg_int_multiply"
             | "pg_add" | "pg_subtract" | "pg_multiply" => !is_constant(0) || !is_constant(1),
-            name => name.starts_with("pg_try_advisory_") || name.starts_with("pg_advisory_unlock"),
+            name => {
+                let begins = ["pg_rows_", "pg_try_advisory_", "pg_advisory_unlock"];
+                begins.iter().any(|begin| name.starts_with(begin))
+            }
         })
     });
     found.unwrap_or(false)

@@ -20,7 +20,7 @@ use crate::guards::{FilteredCalls, Guards};
 use crate::operators::Planner;
 use crate::parameters::OpenParameters;
 use crate::planners::{FileTypes, TextPlanner, TimePlanner, Types};
-use crate::relations::{MarkedSets, MergedColumns, Relations, WholeRows};
+use crate::relations::{MarkedOperands, MarkedSets, MergedColumns, Relations, WholeRows};
 use crate::subqueries::{OuterAggregates, UnnestSubqueries};
 use crate::windows::Frames;
 use crate::{casts, functions, intervals, numbers, physical, rules};
@@ -59,6 +59,7 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     planners.insert(0, Arc::new(WholeRows));
     let config = Arc::clone(&options);
     planners.insert(0, Arc::new(MergedColumns { config }));
+    planners.insert(0, Arc::new(MarkedOperands));
     let relations = builder.relation_planners().get_or_insert_default();
     relations.push(Arc::new(Relations));
     relations.push(Arc::new(FileTypes));

@@ -75,7 +75,7 @@ mod visits;
 mod windows;
 
 pub use analysis::{ASSIGNMENTS, typed_frames};
-pub use constants::check_literals;
+pub use constants::{check_literals, read_moments};
 pub use error::{Foreign, PgError, configuration_code, translate};
 pub use functions::scalar::{marked_type, typed_field};
 pub use install::{install, reinstall};

@@ -6,6 +6,8 @@
 //! Not here: the types of parameters (`coscan_pg::parameters`), how a plan runs.
 //! PS1: a plan runs only while its basis is current.
 //! PS2: the result has the announced columns, by name and type, or the statement fails.
+//! PS3: constants that are moments with a time zone keep the time zone in which they were first
+//! read, until a table changes. PostgreSQL reads them when it parses the statement.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +17,9 @@ use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{
     Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
 };
-use coscan_pg::{PgError, Type, check_literals};
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use coscan_pg::{PgError, Type, check_literals, read_moments};
+use datafusion::arrow::array::Array;
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
@@ -48,6 +51,8 @@ struct Made {
     kinds: Vec<Kind>,
     plan_kinds: PlanKinds,
     basis: Basis,
+    /// The settings with which its constants were read (PS3).
+    read_with: Arc<ConfigOptions>,
 }
 
 /// The settings and tables that planning a statement reads.
@@ -88,6 +93,7 @@ impl Prepared {
             kinds,
             plan_kinds,
             basis,
+            read_with: Arc::clone(state.config_options()),
         };
         Ok(Self {
             statement,
@@ -206,8 +212,15 @@ impl Prepared {
 
     /// Plans the statement again.
     async fn remake(&self, state: &SessionState, kinds: Vec<Kind>) -> Result<Arc<Made>> {
+        let before = Arc::clone(&self.made.lock());
         let basis = Basis::of(state, &self.statement).await?;
         let plan = planned(state, &self.statement, self.size, numbered(&kinds)).await?;
+        let read_with = if before.basis.has_its_tables(state).await? {
+            Arc::clone(&before.read_with)
+        } else {
+            Arc::clone(state.config_options())
+        };
+        let plan = on_large_stack(async { read_as(plan, &read_with, state) }).await?;
         let (plan, plan_kinds) = read_kinds(plan)?;
         let schema = on_large_stack(async { schema_of(state, &plan) }).await?;
         if !is_alike(&self.schema, &schema) {
@@ -218,6 +231,7 @@ impl Prepared {
             kinds,
             plan_kinds,
             basis,
+            read_with,
         });
         *self.made.lock() = Arc::clone(&made);
         Ok(made)
@@ -249,13 +263,13 @@ impl Basis {
     }
 
     async fn is_current(&self, state: &SessionState) -> Result<bool> {
-        let Some(tables) = &self.tables else {
-            return Ok(false);
-        };
-        if !Arc::ptr_eq(&self.options, state.config_options()) {
-            return Ok(false);
-        }
-        for (reference, known) in tables {
+        let is_known = self.tables.is_some() && Arc::ptr_eq(&self.options, state.config_options());
+        Ok(is_known && self.has_its_tables(state).await?)
+    }
+
+    /// Whether no table is known to have changed.
+    async fn has_its_tables(&self, state: &SessionState) -> Result<bool> {
+        for (reference, known) in self.tables.iter().flatten() {
             match table(state, reference).await? {
                 Some(table) if Arc::ptr_eq(&table, known) => {}
                 _ => return Ok(false),
@@ -287,6 +301,18 @@ async fn planned(
         write(&mut statement, &kinds);
     }
     plan_checked(state, statement, size).await
+}
+
+/// A plan whose moments with a time zone are those that they are with the settings `read_with`.
+fn read_as(
+    plan: LogicalPlan,
+    read_with: &Arc<ConfigOptions>,
+    state: &SessionState,
+) -> Result<LogicalPlan> {
+    if read_with.execution.time_zone == state.config_options().execution.time_zone {
+        return Ok(plan);
+    }
+    read_moments(plan, read_with)
 }
 
 /// The plan of a statement that the session may run.

@@ -29,7 +29,8 @@ pub use confined::Confinement;
 pub(crate) use saved::{SavedOwn, commit_own, save_own};
 pub use snapshot::Snapshot;
 pub use statements::{
-    DropNames, Rename, drop_own, execute, forget_own, refused as refused_read_only, rename_own,
+    DatabaseName, DropNames, Rename, drop_own, execute, forget_own, refused as refused_read_only,
+    rename_own,
 };
 pub(crate) use statements::{changes_memory, check, check_read_only, check_undoable, makes_rows};
 pub(crate) use table::MemoryTable;

@@ -7,9 +7,10 @@
 //! | numerics of more than 38 digits together | an error | numerics of 76 digits |
 //! | `character(n)`, other texts | texts with their blanks | `operators/padded.rs` |
 //! | texts, others | texts | an error |
+//! | arrays of other elements | in a common type | an error |
 //! | `x = ANY ('{…}')` | texts, read by Arrow | values of the type of `x`, without its modifier |
 //! | `'…' = ANY (array)` | texts | a value of the type of the elements |
-//! | rows | columns by their names | an error, unless the names are alike |
+//! | rows of other types | columns by their names, cast | `functions/rows/unlike.rs` |
 //!
 //! The rule runs before DataFusion's coercion. Not here: UNION (`relations/`), lists of numbers
 //! (`rules/lists.rs`), untyped constants beside IN and BETWEEN (`rules/open_left.rs`), and
@@ -22,22 +23,24 @@ use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::scalar::ScalarValue;
 
-use crate::PgError;
 use crate::casts::{Target, cast_expr};
 use crate::dialect::{AS_ARRAY, elements};
-use crate::functions::arrays::{ALL, ANY};
+use crate::functions::arrays::{ALL, ANY, are_unlike, check_rows, sign_of_arrays};
+use crate::functions::rows_compared;
 use crate::functions::scalar::marked_type;
 use crate::operators::padded::{self, Trimmed};
 use crate::operators::{
-    ComparedIn, check_comparable, check_fields, is_of_catalogue, is_unknown, numeric_of, typed,
+    ComparedIn, check_comparable, check_fields, is_of_catalogue, is_unknown, numeric_of, sign_of,
+    typed,
 };
 use crate::parts::has_part;
 use crate::trees::{PlanTree, Tree};
@@ -83,13 +86,16 @@ fn concerns(part: &Expr) -> bool {
         | Expr::SetComparison(_)
         | Expr::Case(_) => true,
         Expr::BinaryExpr(given) => is_comparison(given.op),
-        Expr::ScalarFunction(call) => [ANY, ALL].contains(&call.name()),
+        Expr::ScalarFunction(call) => {
+            [ANY, ALL].contains(&call.name()) || sign_of_arrays(call.name()).is_some()
+        }
         _ => false,
     }
 }
 
 fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
     match expr {
+        Expr::InList(list) if has_unlike_rows(&list, schema) => Ok(Transformed::yes(in_rows(list))),
         Expr::InList(mut list) => {
             let sign = if list.negated { "<>" } else { "=" };
             for value in &list.list {
@@ -152,10 +158,13 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             ))
         }
         Expr::BinaryExpr(given) if is_comparison(given.op) => {
-            check_comparable("=", &given.left, &given.right, schema)?;
-            check_rows(given.left.get_type(schema), given.right.get_type(schema))?;
-            match padded::compared(&given.left, given.op, &given.right, schema) {
-                Some(texts) => Ok(Transformed::yes(texts)),
+            check_comparable(&sign_of(given.op), &given.left, &given.right, schema)?;
+            let compared = match are_unlike_rows(&given.left, &given.right, schema) {
+                true => rows_compared(given.op, *given.left.clone(), *given.right.clone()),
+                false => padded::compared(&given.left, given.op, &given.right, schema),
+            };
+            match compared {
+                Some(compared) => Ok(Transformed::yes(compared)),
                 None => Ok(Transformed::no(Expr::BinaryExpr(given))),
             }
         }
@@ -164,10 +173,21 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
             let call = Expr::ScalarFunction(call);
             Ok(Transformed::new_transformed(call, changed))
         }
+        Expr::ScalarFunction(call) => {
+            if let ([left, right], Some(sign)) = (&*call.args, sign_of_arrays(call.name())) {
+                check_comparable(sign, left, right, schema)?;
+            }
+            Ok(Transformed::no(Expr::ScalarFunction(call)))
+        }
         Expr::Case(given) => {
             if let Some(value) = &given.expr {
                 for (other, _) in &given.when_then_expr {
                     check_comparable("=", value, other, schema)?;
+                    if let (Ok((_, value)), Ok((_, other))) =
+                        (value.to_field(schema), other.to_field(schema))
+                    {
+                        check_rows(&value, &other)?;
+                    }
                 }
             }
             Ok(Transformed::no(Expr::Case(given)))
@@ -184,19 +204,26 @@ fn is_comparison(op: Operator) -> bool {
     )
 }
 
-/// 0A000 for rows whose columns have different names: DataFusion compares columns by name,
-/// PostgreSQL by position.
-fn check_rows(left: Result<DataType>, right: Result<DataType>) -> Result<()> {
-    if let (Ok(DataType::Struct(left)), Ok(DataType::Struct(right))) = (left, right)
-        && !left
-            .iter()
-            .map(|field| field.name())
-            .eq(right.iter().map(|field| field.name()))
-    {
-        let message = "comparisons of rows whose columns have other names are not supported";
-        return Err(PgError::unsupported(message).into());
+/// Whether DataFusion would compare two rows differently.
+fn are_unlike_rows(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
+    match (left.to_field(schema), right.to_field(schema)) {
+        (Ok((_, left)), Ok((_, right))) => are_unlike(&left, &right),
+        _ => false,
     }
-    Ok(())
+}
+
+fn has_unlike_rows(list: &InList, schema: &DFSchema) -> bool {
+    let mut rows = list.list.iter();
+    rows.any(|row| are_unlike_rows(&list.expr, row, schema))
+}
+
+/// Replaces a list of such rows with comparisons.
+fn in_rows(list: InList) -> Expr {
+    let value = list.expr.as_ref();
+    let equal = list.list.into_iter();
+    let equal = equal.filter_map(|row| rows_compared(Operator::Eq, value.clone(), row));
+    let any = equal.reduce(Expr::or).unwrap_or_else(|| lit(false));
+    if list.negated { !any } else { any }
 }
 
 /// Casts a value and the elements of an array to the type in which they are compared.
@@ -350,6 +377,7 @@ fn with_subquery(
     }
     let given = value.to_field(schema)?.1;
     check_fields(sign, &given, field)?;
+    check_rows(&given, field)?;
     let column = Expr::Column(Column::from((qualifier, field)));
     let cast = if let Some(which) = Trimmed::of((value, &given), (&column, field)) {
         let (left, right) = which.sides(std::mem::take(value), column);

@@ -4,7 +4,8 @@
 //! Wherever they are compared, grouped, sorted or joined, this analyzer rule replaces them with a
 //! key with PostgreSQL's order: the length of an interval, the text of `functions/json/key.rs`, or
 //! the bytes of an array or a row (`list_key.rs`). It runs before DataFusion's type coercion, which
-//! refuses windows over intervals. Values of `json` have neither an order nor an equality (42883).
+//! refuses windows over intervals. Values of `json` have neither an order nor an equality (42883);
+//! operators of arrays and rows of them are refused where they run (`functions/arrays/`, `rows/`).
 
 use std::sync::Arc;
 
@@ -31,12 +32,13 @@ use datafusion::optimizer::AnalyzerRule;
 use super::list_key::{is_nested, list_key};
 use crate::PgError;
 use crate::casts::PG_TYPE;
-use crate::functions::arrays::{ALL, ANY, ARRAY_EQ};
+use crate::functions::arrays::{ALL, ANY, ARRAY_EQ, has_json};
 use crate::functions::json::{jsonb_extreme, jsonb_key};
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
 use crate::functions::{are_alike, has_floats, has_key, marked_like, named_row, needs_keys};
 use crate::intervals::{Overloaded, greatest, least};
+use crate::operators::sign_of;
 use crate::parts::has_part;
 use crate::trees::{PlanTree, Tree};
 
@@ -64,12 +66,14 @@ enum Key {
     Padded,
     /// An array or a row whose values are compared by keys.
     Nested,
-    /// No key: the value is of this type, a `json` or an array of them.
+    /// No key: the value is of this type, a `json`, an array of them or a row with one.
     None(&'static str),
 }
 
-/// The type whose values PostgreSQL refuses to compare only where it compares two of them.
+const JSON: &str = "json";
 const JSON_ARRAY: &str = "json[]";
+const RECORD: &str = "record";
+const NO_COMPARISON: &str = "could not identify a comparison function for type json";
 
 impl Key {
     fn of_field(field: &Field) -> Option<Self> {
@@ -84,10 +88,11 @@ impl Key {
         match (field.data_type(), marked_type(field)) {
             (DataType::Interval(IntervalUnit::MonthDayNano), _) => Some(Self::Interval),
             (_, Some("jsonb")) => Some(Self::Jsonb),
-            (_, Some("json")) => Some(Self::None("json")),
+            (_, Some("json")) => Some(Self::None(JSON)),
             (DataType::List(element), _) if marked_type(element) == Some("json") => {
                 Some(Self::None(JSON_ARRAY))
             }
+            (held, _) if held.is_nested() && has_json(field) => Some(Self::None(RECORD)),
             (held, _) if needs_keys(held) => Some(Self::Nested),
             _ => None,
         }
@@ -145,7 +150,8 @@ impl Key {
     }
 
     /// # Errors
-    /// For a `json` or an array of them, which have no equality.
+    /// For a `json`, an array of them or a row with one, which have no equality. (PostgreSQL
+    /// refuses rows only where it compares two that are equal up to their `json`.)
     fn groups(self) -> Result<Self> {
         self.has("equality")
     }
@@ -156,11 +162,14 @@ impl Key {
     }
 
     fn has(self, operator: &str) -> Result<Self> {
-        if let Self::None(held) = self {
-            let message = format!("could not identify an {operator} operator for type {held}");
-            return Err(PgError::new("42883", message).into());
-        }
-        Ok(self)
+        let message = match self {
+            Self::None(RECORD) => NO_COMPARISON.to_owned(),
+            Self::None(held) => {
+                format!("could not identify an {operator} operator for type {held}")
+            }
+            _ => return Ok(self),
+        };
+        Err(PgError::new("42883", message).into())
     }
 }
 
@@ -283,10 +292,6 @@ fn has_keys(plan: &LogicalPlan) -> bool {
         || has_key_columns(plan.schema())
 }
 
-fn is_distinct(op: Operator) -> bool {
-    matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
-}
-
 /// The key by which an expression compares its operands.
 fn compared_by(expr: &Expr, schema: &DFSchema) -> Option<Key> {
     let of = |expr: &Expr| Key::of(expr, schema);
@@ -317,7 +322,7 @@ fn compared_by(expr: &Expr, schema: &DFSchema) -> Option<Key> {
             .args
             .get(1)
             .and_then(of)
-            .filter(|key| *key == Key::Jsonb),
+            .filter(|key| matches!(key, Key::Jsonb | Key::None(JSON))),
         _ => None,
     }
 }
@@ -364,7 +369,13 @@ fn equal_arrays(call: &ScalarFunction, schema: &DFSchema) -> Option<Expr> {
     }
     let (one, other) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
     let have_bytes = is_nested(left, schema) && is_nested(right, schema);
-    if !matches!(one, DataType::List(_)) || !have_bytes || !are_alike(&one, &other) {
+    let is_refused = |array| matches!(Key::of(array, schema), Some(Key::None(_)));
+    if !matches!(one, DataType::List(_))
+        || !have_bytes
+        || !are_alike(&one, &other)
+        || is_refused(left)
+        || is_refused(right)
+    {
         return None;
     }
     Some(list_key(left.clone()).eq(list_key(right.clone())))
@@ -387,21 +398,12 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     {
         return Ok(Transformed::yes(equal));
     }
-    let key = compared_by(&expr, schema).filter(|key| *key != Key::None(JSON_ARRAY));
+    let key = compared_by(&expr, schema);
     let call = |expr: Box<Expr>| key.map_or(expr.clone(), |key| Box::new(key.call(*expr)));
     Ok(Transformed::yes(match (expr, key) {
         (Expr::AggregateFunction(function), _) => return aggregate(function, schema),
         (Expr::WindowFunction(function), _) => return window(*function, schema),
-        (expr, Some(Key::None(_))) => {
-            let sign = match &expr {
-                Expr::BinaryExpr(binary) if !is_distinct(binary.op) => binary.op.to_string(),
-                Expr::Between(_) => ">=".to_owned(),
-                Expr::ScalarFunction(_) => return Ok(Transformed::no(expr)),
-                _ => "=".to_owned(),
-            };
-            let message = format!("operator does not exist: json {sign} json");
-            return Err(PgError::new("42883", message).into());
-        }
+        (expr, Some(Key::None(held))) => return Err(not_compared(&expr, held).into()),
         (expr, None) => return Ok(Transformed::no(expr)),
         (Expr::BinaryExpr(BinaryExpr { left, op, right }), _) => {
             Expr::BinaryExpr(BinaryExpr::new(call(left), op, call(right)))
@@ -452,6 +454,33 @@ fn compare(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         (other, _) => return Ok(Transformed::no(other)),
     }))
+}
+
+/// The error for an expression that compares values of this type, which have no key.
+fn not_compared(expr: &Expr, held: &str) -> PgError {
+    let sign = match expr {
+        Expr::ScalarFunction(call) if [ANY, ALL].contains(&call.name()) => {
+            let sign = match call.args.first() {
+                Some(Expr::Literal(sign, _)) => sign.try_as_str().flatten(),
+                _ => None,
+            };
+            sign.unwrap_or("=").to_owned()
+        }
+        Expr::ScalarFunction(_) if held == JSON_ARRAY => {
+            let message = format!("could not identify a comparison function for type {held}");
+            return PgError::new("42883", message);
+        }
+        Expr::ScalarFunction(_) => return PgError::new("42883", NO_COMPARISON),
+        _ if held != JSON => {
+            let message = "could not identify an equality operator for type json";
+            return PgError::new("42883", message);
+        }
+        Expr::BinaryExpr(binary) => sign_of(binary.op),
+        Expr::Between(_) => ">=".to_owned(),
+        _ => "=".to_owned(),
+    };
+    let message = format!("operator does not exist: json {sign} json");
+    PgError::new("42883", message)
 }
 
 /// Functions that search an array for an element.

@@ -9,9 +9,9 @@ mod joined_texts;
 pub(crate) mod json;
 mod keys;
 mod marked;
-mod named_row;
 pub(crate) mod regex;
 mod row_counts;
+mod rows;
 pub(crate) mod scalar;
 mod single_row;
 mod stored_as;
@@ -27,8 +27,8 @@ pub(crate) use keys::{are_alike, has_floats, has_key, key_bytes, needs_keys};
 pub(crate) use marked::{
     MARKED, first_value, is_marked_array, mark_of, marked_like, some_value, unmarked,
 };
-pub(crate) use named_row::named_row;
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
+pub(crate) use rows::{named_row, rows_compared};
 
 use datafusion::logical_expr::ScalarUDF;
 
@@ -46,7 +46,6 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
             fail::udf(),
             fields_null::udf(),
             marked::udf(),
-            named_row::udf(),
             single_row::udf(),
             text::gen_random_uuid(),
         ],
@@ -55,6 +54,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
             .into_iter()
             .map(scalar::Function::udf)
             .collect(),
+        rows::functions(),
         text::functions(),
         time::functions(),
     ];

@@ -32,8 +32,10 @@ pub(crate) use common_type::ComparedIn;
 pub(crate) use meeting::{Meeting, compared, meeting, met, order};
 pub(crate) use unknown::{as_common, common, is_unknown, mismatch, numeric_of, typed};
 
+use crate::PgError;
 use crate::casts::{Target, cast_expr};
-use crate::functions::arrays;
+use crate::functions::scalar::type_name;
+use crate::functions::{arrays, rows_compared};
 use crate::numbers::arithmetic::{Op, no_operator, no_such_operator};
 use numbers::Planned;
 
@@ -125,6 +127,12 @@ impl Planner {
         let Some((a, b)) = fields(&left, &right, schema) else {
             return Ok(Planned::Operands(left, right));
         };
+        if let Kind::Compare(op) = kind
+            && arrays::are_unlike(&a, &b)
+            && let Some(compared) = rows_compared(op, left.clone(), right.clone())
+        {
+            return Ok(Planned::Expr(compared));
+        }
         let (Some(of_a), Some(of_b)) = (Target::of_field(&a), Target::of_field(&b)) else {
             return Ok(Planned::Operands(left, right));
         };
@@ -134,7 +142,7 @@ impl Planner {
         let types = [a.data_type().clone(), b.data_type().clone()];
         match kind {
             Kind::Compare(op) if !comparable(&of_a, &of_b) => {
-                Err(no_such_operator(&op.to_string(), &types))
+                Err(no_such_operator(&sign_of(op), &types))
             }
             Kind::Arithmetic(op) if no_arithmetic(&of_a) || no_arithmetic(&of_b) => {
                 Err(no_operator(op, &types))
@@ -266,18 +274,57 @@ pub(crate) fn check_comparable(
 }
 
 /// Like [`check_comparable`], for values in columns.
+///
+/// Plans are checked when they are analysed: until then, a field may lack the name of a type that
+/// Arrow lacks (`relations/marked_sets.rs`).
 pub(crate) fn check_fields(sign: &str, left: &Field, right: &Field) -> Result<()> {
-    let targets = (Target::of_field(left), Target::of_field(right));
     if is_of_catalogue(left) || is_of_catalogue(right) {
         return Ok(());
     }
-    match targets {
-        (Some(a), Some(b)) if !comparable(&a, &b) => {
-            let types = [left, right].map(|field| field.data_type().clone());
-            Err(no_such_operator(sign, &types))
+    match (Target::of_field(left), Target::of_field(right)) {
+        (Some(a), Some(b)) if !comparable(&a, &b) || is_alone(&a, &b) => {
+            let (left, right) = (type_name(left), type_name(right));
+            let message = format!("operator does not exist: {left} {sign} {right}");
+            Err(PgError::new("42883", message).into())
         }
         _ => Ok(()),
     }
+}
+
+/// The sign of a comparison in PostgreSQL's errors.
+pub(crate) fn sign_of(op: Operator) -> String {
+    match op {
+        Operator::NotEq => "<>".to_owned(),
+        Operator::IsDistinctFrom | Operator::IsNotDistinctFrom => "=".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether one of two types is compared with itself only, and the other is another one. (Arrow
+/// lacks most of these types and holds them as texts.)
+fn is_alone(a: &Target, b: &Target) -> bool {
+    if let (Target::Array(a), Target::Array(b)) = (a, b) {
+        return are_elements_apart(a, b);
+    }
+    let is_own = |target: &Target| {
+        use Target::{Bytea, Json, Jsonb, Uuid};
+        matches!(target, Bytea | Json | Jsonb | Uuid)
+    };
+    (is_own(a) || is_own(b)) && a != b
+}
+
+/// Whether PostgreSQL has no operators for arrays of these elements, whose types must be the same.
+///
+/// Integers of other widths, and texts of other names, are compared here: the catalog's columns do
+/// not always have PostgreSQL's width, and not every expression keeps the name.
+fn are_elements_apart(a: &Target, b: &Target) -> bool {
+    let kind = |element: &Target| match element {
+        Target::Int2 | Target::Int4 | Target::Int8 => Target::Int8,
+        Target::Numeric(_) | Target::NumericOf(..) => Target::Numeric(None),
+        text if text.is_text() => Target::Text,
+        other => other.unmodified(),
+    };
+    kind(a) != kind(b)
 }
 
 /// Whether a type is one of the catalog's (oid, name), which have their own rules.

@@ -5,8 +5,9 @@
 //! so the rows would be texts: `json_agg` would quote them. The node above marks them.
 //!
 //! A relation is marked when it is planned, because the operators around it are resolved then.
-//! [`MarkedSets`] marks the sets in the select lists of all other queries. [`marked_sets`] does so
-//! for a view or a new table, whose columns are taken from a plan that is not analyzed.
+//! [`MarkedOperands`] marks those of scalar subqueries that are operands, for the same reason, and
+//! [`MarkedSets`] the sets in the select lists of all other queries. [`marked_sets`] does so for a
+//! view or a new table, whose columns are taken from a plan that is not analyzed.
 //!
 //! A relation with sets also loses the keys that its rows had below them (`without_keys`): a
 //! subquery in FROM here, a view or a query in WITH where its name is planned
@@ -17,10 +18,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::planner::{
+    ExprPlanner, PlannerResult, RawBinaryExpr, RawFieldAccessExpr,
+};
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Unnest};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -41,6 +46,41 @@ impl AnalyzerRule for MarkedSets {
     fn name(&self) -> &'static str {
         "marked_sets"
     }
+}
+
+/// See the file's header. It leaves the operators to the planners behind it.
+#[derive(Debug)]
+pub(crate) struct MarkedOperands;
+
+impl ExprPlanner for MarkedOperands {
+    fn plan_binary_op(
+        &self,
+        mut expr: RawBinaryExpr,
+        _: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        expr.left = marked_operand(expr.left)?;
+        expr.right = marked_operand(expr.right)?;
+        Ok(PlannerResult::Original(expr))
+    }
+
+    fn plan_field_access(
+        &self,
+        mut expr: RawFieldAccessExpr,
+        _: &DFSchema,
+    ) -> Result<PlannerResult<RawFieldAccessExpr>> {
+        expr.expr = marked_operand(expr.expr)?;
+        Ok(PlannerResult::Original(expr))
+    }
+}
+
+fn marked_operand(operand: Expr) -> Result<Expr> {
+    Ok(match operand {
+        Expr::ScalarSubquery(mut query) if has_set(&query.subquery) => {
+            query.subquery = Arc::new(marked(Arc::unwrap_or_clone(query.subquery))?);
+            Expr::ScalarSubquery(query)
+        }
+        other => other,
+    })
 }
 
 /// Marks the sets in all select lists of a query, its subqueries included.

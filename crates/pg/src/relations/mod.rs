@@ -45,10 +45,9 @@ use crate::dialect::{FIRST_TERM, LATER_TERM, MERGED, ROWS_OF, last_word, take_ma
 use crate::operators::{as_common, common, is_unknown, mismatch};
 use crate::subqueries::is_correlated;
 pub use declared::open_undeclared;
-pub(crate) use marked_sets::MarkedSets;
 use marked_sets::marked;
 pub use marked_sets::marked_sets;
-pub(crate) use marked_sets::without_repeated_keys;
+pub(crate) use marked_sets::{MarkedOperands, MarkedSets, without_repeated_keys};
 pub use mentions::compute_once;
 pub(crate) use merged::MergedColumns;
 use merged::with_merged;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Column, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -15,7 +15,8 @@ use super::{derived, is_number_or_time};
 use crate::PgError;
 use crate::casts::Target;
 use crate::dialect::query_of;
-use crate::functions::scalar::is_text;
+use crate::functions::arrays::check_rows;
+use crate::functions::scalar::{is_text, type_name};
 use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
@@ -78,12 +79,16 @@ fn combined(
     let left = constants_typed(left, right.schema().fields(), config)?;
     let right = constants_typed(right, left.schema().fields(), config)?;
     let (a, b) = (left.schema().fields(), right.schema().fields());
+    let all = quantifier == SetQuantifier::All;
+    if !all || !matches!(op, SetOperator::Union) {
+        let mut pairs = a.iter().zip(b);
+        pairs.try_for_each(|(a, b)| check_rows(a, b))?;
+    }
     let pairs = a.iter().zip(b);
     let types: Vec<Option<FieldRef>> = pairs
         .map(|(a, b)| united(op, a, b))
         .collect::<Result<_>>()?;
     let (left, right) = (cast(left, &types, config)?, cast(right, &types, config)?);
-    let all = quantifier == SetQuantifier::All;
     match op {
         SetOperator::Union if all => LogicalPlanBuilder::from(left).union(right)?.build(),
         SetOperator::Union => LogicalPlanBuilder::from(left)
@@ -214,15 +219,48 @@ fn check_named(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<()> {
     }
 }
 
+/// Checks arrays of other elements.
+///
+/// # Errors
+/// 42846, if the elements have no common type.
+fn check_arrays(
+    op: SetOperator,
+    (a, x): (&Field, &FieldRef),
+    (b, y): (&Field, &FieldRef),
+) -> Result<()> {
+    let (Some(one), Some(other)) = (Target::of_field(x), Target::of_field(y)) else {
+        return Ok(());
+    };
+    // PostgreSQL's type of an array does not say how many dimensions it has.
+    let are_deep = matches!(one, Target::Array(_)) || matches!(other, Target::Array(_));
+    let are_named = names_type(x) || names_type(y);
+    let elements = [(Arc::clone(x), false), (Arc::clone(y), false)];
+    let are_apart = (are_named && one != other) || common(&elements).is_none();
+    if are_deep || !are_apart {
+        return Ok(());
+    }
+    let (first, second) = (type_name(a), type_name(b));
+    let message = format!("{op} could not convert type {second} to {first}");
+    Err(PgError::new("42846", message).into())
+}
+
 /// The common type of two columns; `None` if they have one type, or DataFusion finds it.
 ///
 /// # Errors
-/// 42804, if only one of them is a text; those of [`check_named`].
+/// 42804, if only one of them is a text; those of [`check_named`] and [`check_arrays`].
 fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef>> {
     if names_type(a) || names_type(b) {
         check_named(op, a, b)?;
     }
     let types = [a.data_type(), b.data_type()];
+    if let [DataType::List(x), DataType::List(y)] = types
+        && types[0] != types[1]
+    {
+        check_arrays(op, (a.as_ref(), x), (b.as_ref(), y))?;
+        if is_text(x.data_type()) && is_text(y.data_type()) {
+            return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));
+        }
+    }
     let are_texts = types.iter().all(|held| is_text(held));
     if are_texts && (is_padded(a) || is_padded(b)) && a.metadata() != b.metadata() {
         return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));

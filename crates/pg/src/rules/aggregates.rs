@@ -79,8 +79,22 @@ impl Parts<'_> {
     }
 
     fn keep(&mut self, made: Expr) -> Expr {
-        let name = made.schema_name().to_string();
-        if !self.found.contains(&made) {
+        let is_made = |known: &&Expr| {
+            **known == made || matches!(known, Expr::Alias(alias) if *alias.expr == made)
+        };
+        if let Some(known) = self.found.iter().find(is_made) {
+            return Expr::Column(Column::new_unqualified(known.schema_name().to_string()));
+        }
+        let mut name = made.schema_name().to_string();
+        let mut names = self
+            .found
+            .iter()
+            .map(|known| known.schema_name().to_string());
+        // The name of a cast is that of its value: `count(*)` and the count of `avg(1)`.
+        if names.any(|known| known == name) {
+            name = format!("{name} {}", self.found.len());
+            self.found.push(made.alias(name.as_str()));
+        } else {
             self.found.push(made);
         }
         Expr::Column(Column::new_unqualified(name))

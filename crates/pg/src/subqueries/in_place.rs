@@ -2,16 +2,17 @@
 //!
 //! Such an item only computes with the columns to its left and unnests arrays, so it is computed
 //! by projections above them. No join is needed, conditions on the left side are pushed below it,
-//! and rows that they remove raise no errors.
+//! and rows that they remove raise no errors. The elements of a set stay in their order.
 
 use std::sync::Arc;
 
-use datafusion::common::{Column, RecursionUnnestOption, UnnestOptions};
+use datafusion::common::{Column, NullHandling, RecursionUnnestOption, UnnestOptions};
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, Unnest};
 
 use super::plans::{Names, column_exprs, filter, has_outer, outer_to_columns, project, substitute};
 use super::references::subquery_of;
+use crate::functions::MARKED;
 use crate::trees::Tree;
 
 /// A plan with the columns of the left side, and the item's columns as expressions over it.
@@ -59,6 +60,54 @@ pub(super) fn placed(
         LogicalPlan::Unnest(given) => unnested(given, left, names),
         _ => Ok(None),
     }
+}
+
+/// [`placed`] for a LEFT JOIN without conditions: a row to the left whose set is empty stays, with
+/// NULLs. `None` also if the item is more than a set.
+pub(super) fn placed_or_null(
+    right: &LogicalPlan,
+    left: &LogicalPlan,
+    names: &mut Names,
+) -> Result<Option<Placed>> {
+    match never_empty(right) {
+        Some(right) => placed(&right, left, names),
+        None => Ok(None),
+    }
+}
+
+/// The item, whose set has a row of NULLs where it is empty. All columns must be the set's own, or
+/// they might not be NULL there.
+fn never_empty(item: &LogicalPlan) -> Option<LogicalPlan> {
+    let mut item = item.clone();
+    match &mut item {
+        LogicalPlan::SubqueryAlias(given) => given.input = Arc::new(never_empty(&given.input)?),
+        LogicalPlan::Subquery(given) => given.subquery = Arc::new(never_empty(&given.subquery)?),
+        LogicalPlan::Projection(given) if given.expr.iter().all(is_column) => {
+            given.input = Arc::new(never_empty(&given.input)?);
+        }
+        LogicalPlan::Unnest(given) if !has_set(&given.input) => {
+            given.options.null_handling = NullHandling::PreserveAndExpandEmpty;
+        }
+        _ => return None,
+    }
+    Some(item)
+}
+
+/// Whether an expression is a column, perhaps with another name or the name of its type.
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Alias(alias) => is_column(&alias.expr),
+        Expr::ScalarFunction(call) if call.name() == MARKED => {
+            call.args.first().is_some_and(is_column)
+        }
+        _ => false,
+    }
+}
+
+fn has_set(plan: &LogicalPlan) -> bool {
+    let is_set = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Unnest(_)));
+    plan.has(is_set).unwrap_or(true)
 }
 
 /// An expression over columns to the left; `None` if it uses others.

@@ -8,7 +8,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::logical_plan::Join;
 
 use super::evaluated::{Prepared, aggregated, prepare};
-use super::in_place::placed;
+use super::in_place::{placed, placed_or_null};
 use super::plans::{Names, column_exprs, filter, join, join_conditions, project_as, substitute};
 use super::pulled::Asked;
 use super::{Around, unsupported};
@@ -23,7 +23,15 @@ pub(super) fn lateral_join(given: Join, names: &mut Names) -> Result<LogicalPlan
     let conditions = join_conditions(&given);
     let of_left = column_exprs(given.left.schema());
     let own_schema = Arc::clone(given.right.schema());
-    if whole && let Some((plan, outputs)) = placed(&given.right, &given.left, names)? {
+    let always = conditions
+        .iter()
+        .all(|on| *on == datafusion::logical_expr::lit(true));
+    let found = match whole {
+        true => placed(&given.right, &given.left, names)?,
+        false if always => placed_or_null(&given.right, &given.left, names)?,
+        false => None,
+    };
+    if let Some((plan, outputs)) = found {
         let on = conditions
             .into_iter()
             .map(|condition| substitute(condition, &own_schema, &outputs));
@@ -32,9 +40,6 @@ pub(super) fn lateral_join(given: Join, names: &mut Names) -> Result<LogicalPlan
         return project_as(values, &given.schema, vec![], plan);
     }
     let mut around = Around::of(given.left);
-    let always = conditions
-        .iter()
-        .all(|on| *on == datafusion::logical_expr::lit(true));
     if (whole || always)
         && let Some(values) = aggregated(&mut around, &given.right, false, names)?
     {

@@ -22,7 +22,7 @@ mod tables;
 
 use std::sync::{Arc, OnceLock};
 
-use coscan::Effects;
+use coscan::{DatabaseName, Effects};
 use coscan_pg::Moments;
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
@@ -87,14 +87,20 @@ impl PgCatalog {
     }
 
     /// A copy of the session with `pg_catalog` for `user`, whose connection has the process id
-    /// `pid`.
-    pub(crate) fn install(&self, session: &SessionContext, user: &str, pid: i32) -> SessionContext {
+    /// `pid`. A client connects to a database by any name, under which it then knows the session's
+    /// catalog; `None` is the catalog's own name.
+    pub(crate) fn install(
+        &self,
+        session: &SessionContext,
+        (user, database): (&str, Option<&str>),
+        pid: i32,
+    ) -> SessionContext {
         let state = session.state();
         let board = Arc::new(Board::default());
         let origins = Arc::new(Origins::default());
         let effects = Arc::new(Effects::default());
         let locks = Arc::new(self.locks.open(&effects));
-        let model = self.model(&state, user, &origins);
+        let model = self.model(&state, (user, database), &origins);
         let overlay = Arc::new(self.overlay(&model, &board));
         let mut builder = SessionStateBuilder::new_from_existing(state);
         // `with_config` would create a new default schema, so the config is changed in place.
@@ -103,6 +109,7 @@ impl PgCatalog {
             config.set_extension(Arc::clone(&origins));
             config.set_extension(Arc::clone(&locks));
             config.set_extension(effects);
+            config.set_extension(Arc::new(DatabaseName(model.shown.clone())));
             config.options_mut().extensions.insert(Moments::default());
             // DataFusion's own `information_schema` would take precedence over a catalog's.
             config.options_mut().catalog.information_schema = false;
@@ -138,11 +145,20 @@ impl PgCatalog {
     }
 
     /// What the catalogue knows of a session.
-    fn model(&self, state: &SessionState, user: &str, origins: &Arc<Origins>) -> Model {
+    fn model(
+        &self,
+        state: &SessionState,
+        (user, asked): (&str, Option<&str>),
+        origins: &Arc<Origins>,
+    ) -> Model {
         let catalog = &state.config_options().catalog;
+        let below = Arc::clone(state.catalog_list());
+        // The name of another catalog keeps its meaning.
+        let asked = asked.filter(|name| !name.is_empty() && below.catalog(name).is_none());
         Model {
-            below: Arc::clone(state.catalog_list()),
+            below,
             database: catalog.default_catalog.clone(),
+            shown: asked.unwrap_or(&catalog.default_catalog).to_owned(),
             user: user.to_owned(),
             backends: Arc::clone(&self.backends),
             origins: Arc::clone(origins),
@@ -171,6 +187,7 @@ impl PgCatalog {
         Overlay {
             below: Arc::clone(&model.below),
             database: model.database.clone(),
+            shown: model.shown.clone(),
             pg,
             standard,
         }
@@ -182,6 +199,8 @@ impl PgCatalog {
 struct Overlay {
     below: Arc<dyn CatalogProviderList>,
     database: String,
+    /// Another name of the default one, or the same.
+    shown: String,
     pg: Arc<dyn SchemaProvider>,
     /// `information_schema`, if the session describes itself.
     standard: Option<Arc<dyn SchemaProvider>>,
@@ -201,10 +220,10 @@ impl CatalogProviderList for Overlay {
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        let below = self.below.catalog(name)?;
-        if name != self.database {
-            return Some(below);
+        if name != self.database && name != self.shown {
+            return self.below.catalog(name);
         }
+        let below = self.below.catalog(&self.database)?;
         Some(Arc::new(OverlaidCatalog {
             below,
             pg: Arc::clone(&self.pg),

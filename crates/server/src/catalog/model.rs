@@ -26,7 +26,10 @@ use crate::origins::Origins;
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     pub(super) below: Arc<dyn CatalogProviderList>,
+    /// The catalog of the session.
     pub(super) database: String,
+    /// The name under which the session's client knows it: the one to which it connected (M3).
+    pub(super) shown: String,
     pub(super) user: String,
     /// The server's connections.
     pub(super) backends: Arc<Backends>,
@@ -68,8 +71,17 @@ impl Model {
         let mut oids = Oids::default();
         names
             .into_iter()
-            .map(|name| (oids.of(&["", &name]), name))
+            .map(|name| (oids.of(&["", &name]), self.shown_as(name)))
             .collect()
+    }
+
+    /// The name under which the client knows a catalog.
+    pub(super) fn shown_as(&self, catalog: String) -> String {
+        if catalog == self.database {
+            self.shown.clone()
+        } else {
+            catalog
+        }
     }
 
     pub(super) fn namespaces(&self) -> Vec<Namespace> {

@@ -145,11 +145,12 @@ fn activity(model: &Model) -> Vec<Vec<Cell>> {
     let databases = model.databases();
     let row = |backend: &Backend| {
         let mut databases = databases.iter();
-        let database = databases.find(|(_, name)| *name == backend.database);
+        let name = model.shown_as(backend.database.clone());
+        let database = databases.find(|(_, known)| *known == name);
         let database = database.map_or(Cell::Null, |(oid, _)| Cell::from(*oid));
         let mut known: Vec<(&str, Cell)> = vec![
             ("datid", database),
-            ("datname", backend.database.as_str().into()),
+            ("datname", name.as_str().into()),
             ("pid", backend.pid.into()),
             ("usesysid", OWNER.into()),
             ("usename", backend.user.as_str().into()),

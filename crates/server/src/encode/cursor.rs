@@ -49,6 +49,25 @@ pub(crate) struct Walk {
     pub(crate) only_moves: bool,
 }
 
+impl Walk {
+    /// A part of the walk that passes at most `max` rows, and the rest, if that may pass more.
+    pub(crate) fn split(&self, max: usize) -> (Self, Option<Self>) {
+        let max = i64::try_from(max).unwrap_or(i64::MAX);
+        let (now, rest) = match self.steps {
+            Steps::By(count) if count > max => (Steps::By(max), Some(Steps::By(count - max))),
+            Steps::By(count) if count < -max => (Steps::By(-max), Some(Steps::By(count + max))),
+            Steps::AllAfter => (Steps::By(max), Some(Steps::AllAfter)),
+            Steps::AllBefore => (Steps::By(-max), Some(Steps::AllBefore)),
+            steps => (steps, None),
+        };
+        let with = |steps| Self {
+            steps,
+            ..self.clone()
+        };
+        (with(now), rest.map(with))
+    }
+}
+
 /// Parses FETCH or MOVE; `None` if the text is another statement.
 pub(crate) fn read(sql: &str) -> Option<Result<Walk, Failure>> {
     let begins = |word: &str| {
@@ -288,6 +307,34 @@ mod tests {
         assert!(read("FETCH 1 2 FROM c").unwrap().is_err());
         assert!(read("SELECT 1").is_none());
         assert!(read("fetchmail").is_none());
+    }
+
+    #[test]
+    fn parts() {
+        for (steps, now, rest) in [
+            (Steps::By(5), Steps::By(2), Some(Steps::By(3))),
+            (Steps::By(2), Steps::By(2), None),
+            (Steps::By(-3), Steps::By(-2), Some(Steps::By(-1))),
+            (
+                Steps::By(i64::MIN + 1),
+                Steps::By(-2),
+                Some(Steps::By(i64::MIN + 3)),
+            ),
+            (Steps::AllAfter, Steps::By(2), Some(Steps::AllAfter)),
+            (Steps::AllBefore, Steps::By(-2), Some(Steps::AllBefore)),
+            (Steps::At(-1), Steps::At(-1), None),
+        ] {
+            let walk = |steps| Walk {
+                cursor: "c".to_owned(),
+                steps,
+                only_moves: false,
+            };
+            assert_eq!(
+                walk(steps).split(2),
+                (walk(now), rest.map(walk)),
+                "{steps:?}"
+            );
+        }
     }
 
     #[test]

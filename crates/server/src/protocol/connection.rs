@@ -299,9 +299,11 @@ async fn open_session(
     startup: &Startup,
 ) -> Result<Session, Failure> {
     let (owned, name) = (Arc::clone(shared), user.to_owned());
+    let database = startup.parameters.get("database").cloned();
     let open = async move {
         let session = owned.confinement.session(&(owned.factory)()?);
-        Ok::<_, Failure>(owned.catalog.install(&session, &name, pid))
+        let client = (name.as_str(), database.as_deref());
+        Ok::<_, Failure>(owned.catalog.install(&session, client, pid))
     };
     // Does not run among the queries: the server admits a client however busy they are.
     let context = guarded(&Handle::current(), open).await?;

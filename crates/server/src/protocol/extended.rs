@@ -20,7 +20,7 @@ use pgwire::messages::response::EmptyQueryResponse;
 use super::connection::{Connection, Halt, supervise};
 use super::params::parameter_values;
 use super::perform::copied;
-use crate::encode::{Declared, columns, description};
+use crate::encode::{Declared, Walk, columns, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
 use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State, show_schema};
@@ -230,6 +230,14 @@ impl Connection {
             };
             let plan = plan.take();
             self.begin_if_changed(plan.as_ref(), action).await?;
+            if let Action::Fetch(walk) = action
+                && max < usize::MAX
+                && !walk.only_moves
+            {
+                return self
+                    .fetch_at_most(max, walk, name, portal, &mut interrupt)
+                    .await;
+            }
             let is_planned = plan.is_some();
             let outcome = match plan {
                 Some(plan) => {
@@ -271,6 +279,41 @@ impl Connection {
             .await?;
         self.portals.put_back(name, portal);
         Ok(())
+    }
+
+    /// Sends the first `max` rows of a FETCH. The rest of it waits in the portal for the next
+    /// Execute. (PostgreSQL moves the cursor over all rows of the FETCH at once.)
+    async fn fetch_at_most(
+        &mut self,
+        max: usize,
+        walk: &Walk,
+        name: String,
+        mut portal: Portal,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Halt> {
+        let (now, rest) = walk.split(max);
+        self.described = true;
+        let passed = self.walk(&now, &portal.formats, interrupt).await;
+        self.described = false;
+        let passed = passed?;
+        self.grant_settings().await?;
+        match rest {
+            Some(rest) if passed == max => {
+                let rest = Prepared {
+                    action: Some(Action::Fetch(rest)),
+                    cost: portal.prepared.cost.clone(),
+                    ..Prepared::default()
+                };
+                portal.prepared = Arc::new(rest);
+            }
+            _ => portal.state = State::Done("FETCH"),
+        }
+        self.portals.put_back(name, portal);
+        if passed < max {
+            return self.complete(rows_tag("FETCH", passed));
+        }
+        let suspended = PgWireBackendMessage::PortalSuspended(PortalSuspended::new());
+        Ok(self.wire.put(&suspended)?)
     }
 
     /// Opens a cursor by a bound plan.

@@ -284,6 +284,18 @@ impl Connection {
         formats: &[i16],
         interrupt: &mut Interrupt,
     ) -> Result<Outcome, Halt> {
+        let passed = self.walk(walk, formats, interrupt).await?;
+        let verb = if walk.only_moves { "MOVE" } else { "FETCH" };
+        Ok(Outcome::Done(format!("{verb} {passed}")))
+    }
+
+    /// Sends or skips rows of a cursor. Returns how many there were.
+    pub(super) async fn walk(
+        &mut self,
+        walk: &Walk,
+        formats: &[i16],
+        interrupt: &mut Interrupt,
+    ) -> Result<usize, Halt> {
         let mut portal = self.portals.take(&walk.cursor).map_err(|_| {
             let name = &walk.cursor;
             Failure::new("34000", format!("cursor \"{name}\" does not exist"))
@@ -323,8 +335,7 @@ impl Connection {
             }
         };
         self.portals.put_back(walk.cursor.clone(), portal);
-        let verb = if walk.only_moves { "MOVE" } else { "FETCH" };
-        Ok(Outcome::Done(format!("{verb} {passed}")))
+        Ok(passed)
     }
 
     /// Sends the next rows, or discards them. Returns how many there were.

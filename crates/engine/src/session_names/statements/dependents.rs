@@ -66,6 +66,11 @@ pub(super) fn follow_renamed(state: &SessionState, old: &TableReference, new: &T
     }
 }
 
+/// Another name of a session's database: the one that its client connected to. It is an extension
+/// of the session's configuration; the session's catalogs must know it, too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseName(pub String);
+
 /// A name with its catalog and schema, as the session resolves it.
 pub(in crate::session_names) fn full(
     state: &SessionState,
@@ -76,6 +81,11 @@ pub(in crate::session_names) fn full(
     let mut full = name.resolve(&catalog.default_catalog, &catalog.default_schema);
     if full.schema.as_ref() == TEMPORARY_SCHEMA {
         full.schema = DEFAULT_SCHEMA.into();
+    }
+    if let Some(other) = state.config().get_extension::<DatabaseName>()
+        && *full.catalog == *other.0
+    {
+        full.catalog = catalog.default_catalog.as_str().into();
     }
     full
 }

@@ -22,6 +22,7 @@ mod read_only;
 
 pub(crate) use check::{changes_memory, check, check_undoable};
 pub(crate) use create::makes_rows;
+pub use dependents::DatabaseName;
 pub use drop::{DropNames, drop_own};
 pub use execute::{Rename, execute, forget_own, rename_own};
 pub(crate) use read_only::check_read_only;

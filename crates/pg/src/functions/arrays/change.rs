@@ -8,6 +8,7 @@ use datafusion::error::Result;
 
 use super::compare::{as_compared, element_order, searched};
 use super::elements::{common, dimensions, elements, leaf, list_of, value};
+use super::row_types::{EQUALITY, has_comparison};
 use crate::PgError;
 use crate::functions::scalar::Take::{Any, Int, List};
 use crate::functions::scalar::{Form, Function, Give, Row, Value};
@@ -75,6 +76,9 @@ pub(super) fn functions() -> Vec<Function> {
                                 "removing elements from multidimensional arrays is not supported";
                             return Err(PgError::unsupported(message).into());
                         }
+                        if !all.is_empty() {
+                            has_comparison(&leaf, EQUALITY)?;
+                        }
                         let gone = searched(row, 1, &leaf)?;
                         let kept = given(row, 0, &own)?.into_iter().zip(&all);
                         let kept = kept.filter_map(|(value, element)| {
@@ -97,6 +101,10 @@ pub(super) fn functions() -> Vec<Function> {
                             return Ok(Value::Null);
                         }
                         let leaf = row_leaf(row, 0, &[1, 2])?;
+                        let all = given(row, 0, &leaf)?;
+                        if !all.is_empty() {
+                            has_comparison(&leaf, EQUALITY)?;
+                        }
                         let (old, new) = (searched(row, 1, &leaf)?, value(row, 2, &leaf)?);
                         let is_old = |element: &Value| {
                             if !is_padded(&leaf) {
@@ -105,7 +113,7 @@ pub(super) fn functions() -> Vec<Function> {
                             let element = as_compared(vec![element.clone()], &leaf);
                             element_order(&element[0], &old) == Ordering::Equal
                         };
-                        Ok(Value::List(replaced(given(row, 0, &leaf)?, &is_old, &new)))
+                        Ok(Value::List(replaced(all, &is_old, &new)))
                     },
                 )
                 .called(),

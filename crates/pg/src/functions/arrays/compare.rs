@@ -9,6 +9,7 @@ use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::scalar::ScalarValue;
 
 use super::elements::{common, dimensions, element, elements, flat, leaf, value};
+use super::row_types::{COMPARISON, EQUALITY, check_rows, has_comparison};
 use crate::PgError;
 use crate::functions::first_value;
 use crate::functions::scalar::Take::{Any, Int, List};
@@ -21,8 +22,8 @@ pub(crate) const ARRAY_EQ: &str = "array_eq";
 
 /// The comparison functions of arrays, by operator.
 const COMPARISONS: [(Operator, &str, Body); 6] = [
-    (Operator::Eq, ARRAY_EQ, |row| is(order(row)?.is_eq())),
-    (Operator::NotEq, "array_ne", |row| is(order(row)?.is_ne())),
+    (Operator::Eq, ARRAY_EQ, |row| is(are_equal(row)?)),
+    (Operator::NotEq, "array_ne", |row| is(!are_equal(row)?)),
     (Operator::Lt, "array_lt", |row| is(order(row)?.is_lt())),
     (Operator::LtEq, "array_le", |row| is(order(row)?.is_le())),
     (Operator::Gt, "array_gt", |row| is(order(row)?.is_gt())),
@@ -125,6 +126,22 @@ pub(crate) fn comparison(op: Operator) -> Option<ScalarUDF> {
     Some(compared(name, *body).udf())
 }
 
+/// The operator of PostgreSQL's for which the planner calls a function of two arrays.
+pub(crate) fn sign_of(function: &str) -> Option<&'static str> {
+    Some(match function {
+        ARRAY_EQ => "=",
+        "array_ne" => "<>",
+        "array_lt" => "<",
+        "array_le" => "<=",
+        "array_gt" => ">",
+        "array_ge" => ">=",
+        "arraycontains" => "@>",
+        "arraycontained" => "<@",
+        "arrayoverlap" => "&&",
+        _ => return None,
+    })
+}
+
 /// The function that compares rows like an operator; `None` for other operators.
 pub(crate) fn row_comparison(op: Operator) -> Option<ScalarUDF> {
     let (_, name, body) = OF_ROWS.iter().find(|(of, _, _)| *of == op)?;
@@ -168,7 +185,7 @@ fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
     let mut best: Option<usize> = None;
     for at in (0..row.len()).filter(|at| !row.is_null(*at)) {
         let is_better = match best {
-            Some(known) => order_of(row, at, known)? == wanted,
+            Some(known) => order_of(row, at, known, COMPARISON)? == wanted,
             None => true,
         };
         if is_better {
@@ -184,11 +201,18 @@ fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
     }
 }
 
+/// The type in which the elements of two arrays are compared.
+fn compared_in(left: &Field, right: &Field, missing: &str) -> Result<FieldRef> {
+    let ((left, _), (right, _)) = (leaf(left), leaf(right));
+    has_comparison(&left, missing)?;
+    has_comparison(&right, missing)?;
+    check_rows(&left, &right)?;
+    common("array", &left, &right)
+}
+
 /// The elements of both arrays, across all dimensions.
 fn both(row: &Row<'_>) -> Result<(Vec<Value>, Vec<Value>)> {
-    let (left, _) = leaf(row.field(0));
-    let (right, _) = leaf(row.field(1));
-    let leaf = common("array", &left, &right)?;
+    let leaf = compared_in(row.field(0), row.field(1), EQUALITY)?;
     let compared = |argument| -> Result<Vec<Value>> {
         Ok(as_compared(flat(elements(row, argument, &leaf)?), &leaf))
     };
@@ -288,15 +312,17 @@ fn list_order(left: &[Value], right: &[Value]) -> Ordering {
     found.unwrap_or_else(|| left.len().cmp(&right.len()))
 }
 
-fn order(row: &Row<'_>) -> Result<Ordering> {
-    order_of(row, 0, 1)
+fn are_equal(row: &Row<'_>) -> Result<bool> {
+    Ok(order_of(row, 0, 1, EQUALITY)?.is_eq())
 }
 
-/// The order of two arguments.
-fn order_of(row: &Row<'_>, one: usize, other: usize) -> Result<Ordering> {
-    let (left, _) = leaf(row.field(one));
-    let (right, _) = leaf(row.field(other));
-    let leaf = common("array", &left, &right)?;
+fn order(row: &Row<'_>) -> Result<Ordering> {
+    order_of(row, 0, 1, COMPARISON)
+}
+
+/// The order of two arguments. `missing` is what elements have not that have no order.
+fn order_of(row: &Row<'_>, one: usize, other: usize, missing: &str) -> Result<Ordering> {
+    let leaf = compared_in(row.field(one), row.field(other), missing)?;
     let (left, right) = (elements(row, one, &leaf)?, elements(row, other, &leaf)?);
     let (left_shape, right_shape) = (dimensions(&left)?, dimensions(&right)?);
     let [left, right] = [left, right].map(|values| as_compared(flat(values), &leaf));
@@ -325,6 +351,9 @@ fn places(row: &Row<'_>, function: &str) -> Result<Vec<i64>> {
     if matches!(elements.first(), Some(Value::List(_))) {
         let message = "searching for elements in multidimensional arrays is not supported";
         return Err(PgError::unsupported(message).into());
+    }
+    if !elements.is_empty() {
+        has_comparison(&leaf, EQUALITY)?;
     }
     let wanted = searched(row, 1, &leaf)?;
     let found = (1_i64..).zip(&elements).filter(|(_, element)| {

@@ -15,7 +15,7 @@ use crate::operators;
 
 /// The type of the elements below all dimensions, and the number of dimensions of the array's
 /// type.
-pub(super) fn leaf(field: &Field) -> (FieldRef, usize) {
+pub(crate) fn leaf(field: &Field) -> (FieldRef, usize) {
     let mut found = std::sync::Arc::new(field.clone());
     let mut dimensions = 0;
     while let DataType::List(inner)
@@ -49,7 +49,7 @@ pub(super) fn list_of(element: FieldRef, dimensions: usize) -> DataType {
 }
 
 /// The type in which elements of two types are compared or combined.
-pub(super) fn common(function: &str, left: &Field, right: &Field) -> Result<FieldRef> {
+pub(crate) fn common(function: &str, left: &Field, right: &Field) -> Result<FieldRef> {
     let (left_type, right_type) = (left.data_type(), right.data_type());
     let missing = || {
         let (left, right) = (type_name(left), type_name(right));
@@ -158,7 +158,8 @@ pub(super) fn value(row: &Row<'_>, argument: usize, leaf: &Field) -> Result<Valu
     Ok(Value::Scalar(ScalarValue::try_from_array(&one, 0)?))
 }
 
-fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {
+/// Values as those of the type `leaf`.
+pub(crate) fn converted(values: &ArrayRef, leaf: &Field) -> Result<ArrayRef> {
     if values.data_type() == leaf.data_type() {
         return Ok(values.clone());
     }

@@ -8,15 +8,22 @@ mod change;
 mod compare;
 mod elements;
 mod of_arrays;
+mod row_types;
 mod shape;
 mod sorted;
 mod subscript;
 mod text;
 
 pub(crate) use any::{ALL, ANY};
-pub(crate) use compare::{ARRAY_EQ, comparison, extreme, row_comparison};
-pub(crate) use elements::{depth, text_elements};
+pub(crate) use compare::{
+    ARRAY_EQ, comparison, extreme, row_comparison, sign_of as sign_of_arrays,
+};
+pub(crate) use elements::{common, converted, depth, leaf, text_elements};
 pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
+pub(crate) use row_types::{
+    COMPARISON, EQUALITY, are_unlike, check_rows, has_comparison, has_json, have_one_length,
+    have_one_type,
+};
 pub(crate) use shape::FLAT;
 pub(crate) use sorted::{array_field, lists_and_order, sorted_array};
 pub(crate) use subscript::{SLICE, SUBSCRIPT};

@@ -9,6 +9,7 @@ use datafusion::common::internal_err;
 use datafusion::error::{DataFusionError, Result};
 
 use crate::functions::scalar::{Row, marked_type};
+use crate::names::on_the_wire;
 use crate::output::field_writer;
 use crate::values::json_quoted;
 
@@ -53,7 +54,7 @@ pub(super) fn write(
             out.push('{');
             for (place, (field, column)) in fields.iter().zip(columns.columns()).enumerate() {
                 out.push_str(if place > 0 { between } else { "" });
-                let _ = write!(out, "{}:", json_quoted(field.name()));
+                let _ = write!(out, "{}:", json_quoted(on_the_wire(field.name())));
                 write(column, at, field, ",", out)?;
             }
             out.push('}');

@@ -19,7 +19,7 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
     };
     let (reading, pid) = (known.board.clone(), known.pid);
     vec![
-        constant("current_database", known.model.database.clone()),
+        constant("current_database", known.model.shown.clone()),
         constant("session_user", known.model.user.clone()),
         constant("version", VERSION.to_owned()),
         constant("pg_client_encoding", "UTF8".to_owned()),

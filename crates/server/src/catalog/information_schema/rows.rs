@@ -89,7 +89,7 @@ async fn each_relation(
 }
 
 fn database(model: &Model) -> Cell {
-    model.database.as_str().into()
+    model.shown.as_str().into()
 }
 
 fn yes_or_no(yes: bool) -> Cell {

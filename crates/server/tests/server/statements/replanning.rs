@@ -93,6 +93,77 @@ async fn statements_follow_changed_objects() {
     .await;
 }
 
+/// PostgreSQL reads a constant when it parses the statement, and again when a table has changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn moments_keep_the_zone_in_which_they_were_read() {
+    const MOMENT: &str = "1704110400";
+    let server = server().await;
+    blocking(&server, |mut client| {
+        for sql in [
+            "SET timezone = 'UTC'",
+            "CREATE TABLE z AS SELECT timestamptz '2024-01-01 12:00' AS t",
+        ] {
+            assert_eq!(client.simple(sql).error, None, "{sql}");
+        }
+        let statements = [
+            (
+                "SELECT extract(epoch FROM timestamptz '2024-01-01 12:00')::bigint",
+                MOMENT,
+            ),
+            (
+                "SELECT extract(epoch FROM '2024-01-01 12:00'::timestamptz)::bigint",
+                MOMENT,
+            ),
+            (
+                "SELECT extract(epoch FROM ('{2024-01-01 12:00}'::timestamptz[])[1])::bigint",
+                MOMENT,
+            ),
+            (
+                "SELECT timestamptz '2024-01-01 12:00'",
+                "2024-01-01 07:00:00-05",
+            ),
+            ("SELECT t = '2024-01-01 12:00' FROM z", "t"),
+            ("SELECT t IN ('2024-01-01 12:00', '2025-01-01') FROM z", "t"),
+            (
+                "SELECT t BETWEEN '2024-01-01 12:00' AND '2024-01-01 12:00' FROM z",
+                "t",
+            ),
+            ("SELECT count(*) FROM z WHERE t > '2024-01-01 11:59'", "1"),
+            // These are no constants of the type.
+            (
+                "SELECT extract(epoch FROM '2024-01-01 12:00'::text::timestamptz)::bigint",
+                "1704128400",
+            ),
+            (
+                "SELECT timestamp '2024-01-01 12:00'::timestamptz",
+                "2024-01-01 12:00:00-05",
+            ),
+        ];
+        for (at, (sql, _)) in statements.iter().enumerate() {
+            client.prepare(&format!("z{at}"), sql, &[]);
+            let prepared = client.simple(&format!("PREPARE sql_z{at} AS {sql}"));
+            assert_eq!(prepared.error, None, "{sql}");
+        }
+        for _ in 0..2 {
+            client.simple("SET timezone = 'Asia/Tokyo'");
+            client.simple("EXECUTE sql_z0");
+            client.simple("SET timezone = 'America/New_York'");
+            for (at, (sql, expected)) in statements.iter().enumerate() {
+                assert_eq!(
+                    client.run(&format!("z{at}"), &[], 0).shown(),
+                    *expected,
+                    "{sql}"
+                );
+                let executed = client.simple(&format!("EXECUTE sql_z{at}"));
+                assert_eq!(executed.shown(), *expected, "{sql}");
+            }
+        }
+        client.simple("CREATE OR REPLACE TABLE z AS SELECT timestamptz '2024-01-01 12:00+00' AS t");
+        assert_eq!(client.simple("EXECUTE sql_z4").shown(), "f");
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn statements_follow_another_sessions_drop() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
@@ -293,6 +364,62 @@ async fn cursors_with_parameters_and_in_both_directions() {
         }
         assert_eq!(client.simple("MOVE BACKWARD 3 FROM s").tag, "MOVE 3");
         assert_eq!(client.simple("FETCH 0 FROM s").shown(), "3");
+    })
+    .await;
+}
+
+/// Execute with a limit of a FETCH: what it leaves waits for the portal's next Execute.
+#[tokio::test(flavor = "multi_thread")]
+async fn fetches_with_a_limit_of_rows() {
+    let server = server().await;
+    blocking(&server, |mut client| {
+        client.simple("BEGIN");
+        client.simple("DECLARE c CURSOR FOR SELECT x FROM generate_series(1, 9) AS t(x)");
+        client.simple("DECLARE s SCROLL CURSOR FOR SELECT x FROM generate_series(1, 5) AS t(x)");
+        for (number, (sql, steps)) in [
+            (
+                "FETCH 3 FROM c",
+                vec![("1; 2", ""), ("3", "FETCH 1"), ("", "FETCH 0")],
+            ),
+            ("FETCH 2 FROM c", vec![("4; 5", ""), ("", "FETCH 0")]),
+            ("FETCH 1 FROM c", vec![("6", "FETCH 1")]),
+            ("FETCH ALL FROM c", vec![("7; 8", ""), ("9", "FETCH 1")]),
+            (
+                "FETCH ALL FROM s",
+                vec![("1; 2", ""), ("3; 4", ""), ("5", "FETCH 1")],
+            ),
+            (
+                "FETCH BACKWARD 3 FROM s",
+                vec![("5; 4", ""), ("3", "FETCH 1")],
+            ),
+            (
+                "FETCH BACKWARD ALL FROM s",
+                vec![("2; 1", ""), ("", "FETCH 0")],
+            ),
+            ("FETCH LAST FROM s", vec![("5", "FETCH 1")]),
+            ("MOVE BACKWARD 3 FROM s", vec![("", "MOVE 3")]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            client.prepare("", sql, &[]);
+            let portal = format!("p{number}\0");
+            let bind = format!("{portal}\0\0\0\0\0\0\0");
+            assert_eq!(
+                client.messages(&[(b'B', bind.as_bytes())]).error,
+                None,
+                "{sql}"
+            );
+            let execute = format!("{portal}\0\0\0\u{2}");
+            for (rows, tag) in steps {
+                let answer = client.messages(&[(b'E', execute.as_bytes())]);
+                assert_eq!(
+                    (answer.shown().as_str(), answer.tag.as_str()),
+                    (rows, tag),
+                    "{sql}"
+                );
+            }
+        }
     })
     .await;
 }

@@ -269,3 +269,37 @@ async fn user_database_and_schema_are_known() {
     assert_eq!(row.get::<_, &str>(2), "public");
     assert!(row.get::<_, &str>(3).starts_with("PostgreSQL 16"));
 }
+
+/// The catalog's own name stays, too.
+#[tokio::test]
+async fn the_database_has_the_name_to_which_a_client_connects() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let mut config = server.config();
+    config.dbname("shop");
+    let client = connect(&config).await.unwrap();
+    for sql in [
+        "CREATE TABLE t AS SELECT 1 AS x",
+        "CREATE VIEW v AS SELECT x FROM shop.public.t",
+    ] {
+        client.batch_execute(sql).await.unwrap();
+    }
+    for sql in [
+        "SELECT current_database() = 'shop' AND current_catalog = 'shop'",
+        "SELECT count(*) = 1 FROM pg_database WHERE datname = current_database()",
+        "SELECT bool_and(table_catalog = 'shop') FROM information_schema.tables",
+        "SELECT count(*) = 1 FROM pg_stat_activity WHERE datname = 'shop'",
+        "SELECT x = 1 FROM shop.public.t",
+        "SELECT datafusion.public.t.x = 1 FROM datafusion.public.t",
+        "SELECT shop.public.t.x = 1 FROM shop.public.t",
+    ] {
+        let row = client.query_one(sql, &[]).await.unwrap();
+        assert!(row.get::<_, bool>(0), "{sql}");
+    }
+    for table in ["t", "shop.public.t", "datafusion.public.t"] {
+        let dropped = client.batch_execute(&format!("DROP TABLE {table}")).await;
+        assert_eq!(state(dropped), "2BP01", "{table}");
+    }
+    let missing = client.query("SELECT x FROM other.public.t", &[]).await;
+    assert_eq!(state(missing), "42P01");
+}
