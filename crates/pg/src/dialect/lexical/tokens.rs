@@ -128,15 +128,21 @@ fn written(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
-/// `(t).*` becomes `t.*` in a list of columns; beside an operator `t.*` becomes `t`.
-fn whole_rows(tokens: &mut [TokenWithSpan]) {
+/// `(t).*` and `(t.*)` become `t.*` in a list of columns, and `t.*::text` becomes `(t.*)::text`;
+/// beside an operator `t.*` becomes `t`.
+fn whole_rows(tokens: &mut Vec<TokenWithSpan>) {
     let written = written(tokens);
     let at = |place: usize| written.get(place).map(|at| &tokens[*at].token);
     let is_operator = |token: Option<&Token>| {
         use Token::{Eq, Gt, GtEq, Lt, LtEq, Neq};
         matches!(token, Some(Eq | Neq | Lt | Gt | LtEq | GtEq))
     };
+    let ends_item = |token: Option<&Token>| match token {
+        None | Some(Token::Comma | Token::RParen | Token::SemiColon) => true,
+        Some(word) => is_word(word, Keyword::FROM),
+    };
     let mut dropped = vec![];
+    let mut bracketed = vec![];
     for place in 0..written.len() {
         let before = place.checked_sub(1).and_then(at);
         let begins = before.is_some_and(|before| {
@@ -152,6 +158,24 @@ fn whole_rows(tokens: &mut [TokenWithSpan]) {
                 Some(Token::Period),
                 Some(Token::Mul),
             ] if begins => dropped.extend([written[place], written[place + 2]]),
+            [
+                Some(Token::LParen),
+                Some(Token::Word(_)),
+                Some(Token::Period),
+                Some(Token::Mul),
+                Some(Token::RParen),
+            ] if begins && ends_item(at(place + 5)) => {
+                dropped.extend([written[place], written[place + 4]]);
+            }
+            [
+                Some(Token::Word(_)),
+                Some(Token::Period),
+                Some(Token::Mul),
+                Some(Token::DoubleColon),
+                _,
+            ] if before != Some(&Token::Period) => {
+                bracketed.push((written[place], written[place + 2]));
+            }
             [
                 Some(Token::Word(_)),
                 Some(Token::Period),
@@ -170,6 +194,13 @@ fn whole_rows(tokens: &mut [TokenWithSpan]) {
     }
     for at in dropped {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    // Backwards, because a bracket moves the tokens after it.
+    for (first, last) in bracketed.into_iter().rev() {
+        let span = tokens[first].span;
+        let bracket = |token| TokenWithSpan { token, span };
+        tokens.insert(last + 1, bracket(Token::RParen));
+        tokens.insert(first, bracket(Token::LParen));
     }
 }
 
