@@ -55,6 +55,7 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
     }
     let first = tokens.iter().find(|token| !is_space(&token.token));
     if first.is_some_and(|first| is_word(&first.token, Keyword::COPY)) {
+        name_headers(tokens);
         quote_every_column(tokens);
     }
     Ok(())
@@ -324,6 +325,42 @@ fn similar_substrings(tokens: &mut [TokenWithSpan]) {
             }
             _ => {}
         }
+    }
+}
+
+/// `HEADER on` behind COPY's target becomes `HEADER TRUE`: sqlparser reads no other words there.
+fn name_headers(tokens: &mut [TokenWithSpan]) {
+    let written = written(tokens);
+    let mut depth = 0_usize;
+    let mut has_target = false;
+    for at in written.windows(2) {
+        let [word, value] = [at[0], at[1]].map(|at| &tokens[at].token);
+        match word {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::SemiColon => return,
+            word if depth == 0 && is_word(word, Keyword::TO) => has_target = true,
+            word if depth == 1 && has_target && is_word(word, Keyword::HEADER) => {
+                if let Some(choice) = choice(value) {
+                    tokens[at[1]].token = Token::make_keyword(choice);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The keyword for the value of an option that is on or off.
+fn choice(value: &Token) -> Option<&'static str> {
+    let text = match value {
+        Token::Word(word) => &word.value,
+        Token::SingleQuotedString(text) | Token::Number(text, _) => text,
+        _ => return None,
+    };
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" | "1" => Some("TRUE"),
+        "off" | "false" | "0" => Some("FALSE"),
+        _ => None,
     }
 }
 
