@@ -11,7 +11,7 @@
 //! | `expressions/` | expressions in PostgreSQL's syntax | calls and operators that DataFusion plans |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that look up the catalog |
-//! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
+//! | `catalog/hidden_columns` | `c.tableoid`, `c.xmin` of a table of `pg_catalog` | that table's oid, 1 |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
@@ -42,7 +42,7 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub use crate::names::on_the_wire;
 pub(crate) use ast::last_word;
-pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
+pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, TYPE_NAMES, is_catalog_table};
 pub use expressions::{AS_ARRAY, elements};
 pub(crate) use expressions::{
     FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested, row_column,
@@ -94,7 +94,7 @@ pub fn rewrite(statement: &mut Statement) {
     }
     queries::rewrite(statement);
     if spelling.reads_catalog {
-        let _ = statement.visit(&mut catalog::TableOid);
+        let _ = statement.visit(&mut catalog::HiddenColumns);
         let _ = statement.visit(&mut catalog::Procedures);
         let _ = statement.visit(&mut catalog::Folding::default());
     }
@@ -198,6 +198,11 @@ mod tests {
                  FROM pg_catalog.pg_type t WHERE regclass_oid('pg_catalog.pg_type') = \
                  regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc \"a#\" \
                  LEFT JOIN pg_catalog.pg_type u ON u.tableoid = \"a#\".oid",
+            ),
+            (
+                "SELECT n.xmin, t.xmin AS a FROM pg_namespace n LEFT JOIN pg_type t ON t.oid = n.oid",
+                "SELECT CAST(1 AS INT4(0)) AS xmin, t.xmin AS a FROM pg_catalog.pg_namespace n \
+                 LEFT JOIN pg_catalog.pg_type t ON t.oid = n.oid",
             ),
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",
