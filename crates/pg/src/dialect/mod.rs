@@ -45,7 +45,8 @@ pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, TYPE_NAMES, is_catalog_table};
 pub use expressions::{AS_ARRAY, elements};
 pub(crate) use expressions::{
-    FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested, row_column,
+    DISTINCT, FIELD, NOT_DISTINCT, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested,
+    row_column,
 };
 pub(crate) use lexical::Excluded;
 pub use lexical::{Grammar, is_every_column};

@@ -8,6 +8,7 @@
 //! | `1e300::float8` | `pg_cast('1e300', 'float8')` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
 //! | `-x`, `~ x`, `@ x`, `|/ x` | functions |
+//! | `x IS DISTINCT FROM 'a'` | `x <distinct> 'a'`, see `operators/distinct.rs` |
 //! | CASE of values of different types | `pg_case(…)`, see `numbers/aggregation/common.rs` |
 //!
 //! Some numbers stay as they are: those of LIMIT, of positions in ORDER BY and GROUP BY, of window
@@ -27,6 +28,10 @@ use crate::casts::{CAST, Target};
 use crate::dialect::ast::{arguments, call, is_placeholder, last_word, literal_text, null, text};
 use crate::numbers::aggregation::{CASE, CASE_OF};
 use crate::numbers::numeric::Numeric;
+
+/// The operators in place of IS DISTINCT FROM and IS NOT DISTINCT FROM.
+pub(crate) const DISTINCT: &str = "\u{1f}distinct";
+pub(crate) const NOT_DISTINCT: &str = "\u{1f}not distinct";
 
 /// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are not planned.
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
@@ -192,6 +197,16 @@ impl VisitorMut for Literals {
                     *expr = called;
                 }
             }
+            Expr::IsDistinctFrom(left, right) => {
+                if let Some(compared) = beside_constant(left, DISTINCT, right) {
+                    *expr = compared;
+                }
+            }
+            Expr::IsNotDistinctFrom(left, right) => {
+                if let Some(compared) = beside_constant(left, NOT_DISTINCT, right) {
+                    *expr = compared;
+                }
+            }
             Expr::Case { .. } => {
                 if let Some(called) = case(expr) {
                     *expr = called;
@@ -208,6 +223,18 @@ impl VisitorMut for Literals {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `left op right`, if one of them, and only one, is an untyped constant.
+fn beside_constant(left: &mut Expr, op: &str, right: &mut Expr) -> Option<Expr> {
+    if literal_text(left).is_some() == literal_text(right).is_some() {
+        return None;
+    }
+    Some(Expr::BinaryOp {
+        left: Box::new(std::mem::replace(left, null())),
+        op: BinaryOperator::Custom(op.to_owned()),
+        right: Box::new(std::mem::replace(right, null())),
+    })
 }
 
 /// `x BETWEEN SYMMETRIC a AND b`, where `tokens.rs` has turned SYMMETRIC into a prefix operator of

@@ -31,6 +31,7 @@ pub use arrays::{AS_ARRAY, elements};
 pub(crate) use arrays::{OR_EMPTY, nested};
 pub(super) use conditions::Conditions;
 pub(super) use hypothetical::Hypothetical;
+pub(crate) use literals::{DISTINCT, NOT_DISTINCT};
 pub(super) use named_arguments::NamedArguments;
 pub(super) use rows::{Rows, fields};
 pub(super) use sets::{Sets, array_of_set};
