@@ -46,7 +46,7 @@ pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, TYPE_NAMES, is_catalog_ta
 pub use expressions::{AS_ARRAY, elements};
 pub(crate) use expressions::{
     DISTINCT, FIELD, NOT_DISTINCT, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested,
-    row_column,
+    parameter_in, row_column,
 };
 pub(crate) use lexical::Excluded;
 pub use lexical::{Grammar, is_every_column};
