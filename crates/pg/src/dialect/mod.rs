@@ -93,6 +93,9 @@ pub fn rewrite(statement: &mut Statement) {
     if spelling.calls.order_groups {
         let _ = statement.visit(&mut expressions::Hypothetical);
     }
+    if spelling.has_samples {
+        let _ = statement.visit(&mut queries::Samples);
+    }
     queries::rewrite(statement);
     if spelling.reads_catalog {
         let _ = statement.visit(&mut catalog::HiddenColumns);

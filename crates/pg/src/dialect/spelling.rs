@@ -22,6 +22,8 @@ pub(super) struct Spelling {
     pub(super) reads_catalog: bool,
     /// Whether the statement has a string.
     pub(super) has_texts: bool,
+    /// Whether the statement has TABLESAMPLE.
+    pub(super) has_samples: bool,
     /// The forms of the statement's calls.
     pub(super) calls: Calls,
     /// The names of queries in WITH, which take precedence over tables.
@@ -65,6 +67,9 @@ impl VisitorMut for Spelling {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { sample, .. } = factor {
+            self.has_samples |= sample.is_some();
+        }
         match factor {
             TableFactor::Table {
                 name,
