@@ -7,6 +7,7 @@
 //! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
 //! | `1e300::float8` | `pg_cast('1e300', 'float8')` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
+//! | `-(-2147483648)` | `2147483648` |
 //! | `-x`, `~ x`, `@ x`, `|/ x` | functions |
 //! | `x IS DISTINCT FROM 'a'` | `x <distinct> 'a'`, see `operators/distinct.rs` |
 //! | CASE of values of different types | `pg_case(…)`, see `numbers/aggregation/common.rs` |
@@ -155,14 +156,16 @@ impl VisitorMut for Literals {
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr: inner,
-            } => {
-                if let Expr::Value(value) = inner.as_ref()
-                    && let Value::Number(digits, false) = &value.value
-                    && let Some(typed) = typed(digits, true)
-                {
-                    *expr = typed;
+            } => match signed(inner) {
+                Some((digits, false)) => {
+                    if let Some(typed) = typed(digits, true) {
+                        *expr = typed;
+                    }
                 }
-            }
+                // It is typed when it is left.
+                Some((digits, true)) => *expr = number(digits, false),
+                None => {}
+            },
             _ => {}
         }
         ControlFlow::Continue(())
@@ -340,6 +343,23 @@ fn typed(digits: &str, negative: bool) -> Option<Expr> {
         return negative.then(|| number(digits, true));
     }
     Some(cast(text(&signed), &Target::Numeric(None)))
+}
+
+/// The digits of a number, and whether it has a sign: `-(-5)` is 5, as the grammar of PostgreSQL
+/// negates constants.
+fn signed(expr: &Expr) -> Option<(&str, bool)> {
+    match expr {
+        Expr::Nested(inner) => signed(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } => signed(inner).map(|(digits, negative)| (digits, !negative)),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => Some((digits.as_str(), false)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A number that is not rewritten. The visitor also visits what replaces a signed number, so that
