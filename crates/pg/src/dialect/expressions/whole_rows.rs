@@ -88,9 +88,6 @@ impl VisitorMut for Queries {
 
 fn in_select(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let relations = relations(select);
-    if relations.is_empty() {
-        return;
-    }
     for item in &mut select.projection {
         named(item, &relations);
     }
