@@ -37,6 +37,7 @@ use crate::casts::{CAST, PgCast, Target, cast_expr};
 use crate::error::{PgError, translate};
 use crate::functions::first_value;
 use crate::operators::is_unknown;
+use crate::parameters::has_open_frame;
 use crate::parts::plan_has_part;
 use crate::trees::{PlanTree, Tree};
 
@@ -59,6 +60,11 @@ impl OptimizerRule for ConstantErrors {
     ) -> Result<Transformed<LogicalPlan>> {
         if !plan_has_part(&plan, may_fail) {
             return Ok(Transformed::no(plan));
+        }
+        // Other parameters without values fail where they are evaluated.
+        if plan_has_part(&plan, has_open_frame) {
+            let message = "there is no parameter for the offset of a window's frame";
+            return Err(PgError::new("42P02", message).into());
         }
         let folding = Folding::new(config.options());
         folding.literals(&plan)?;

@@ -17,7 +17,7 @@ use crate::comparisons::{
 };
 use crate::constants::ConstantErrors;
 use crate::guards::{FilteredCalls, Guards};
-use crate::operators::Planner;
+use crate::operators::{Distinct, Planner};
 use crate::parameters::OpenParameters;
 use crate::planners::{FileTypes, TextPlanner, TimePlanner, Types};
 use crate::relations::{MarkedOperands, MarkedSets, MergedColumns, Relations, WholeRows};
@@ -57,6 +57,8 @@ pub fn install(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     // First of all, because the other planners take an untyped parameter for NULL.
     planners.insert(0, Arc::new(OpenParameters));
     planners.insert(0, Arc::new(WholeRows));
+    let config = Arc::clone(&options);
+    planners.insert(0, Arc::new(Distinct { config }));
     let config = Arc::clone(&options);
     planners.insert(0, Arc::new(MergedColumns { config }));
     planners.insert(0, Arc::new(MarkedOperands));

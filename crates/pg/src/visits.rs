@@ -42,6 +42,15 @@ pub(crate) fn visit_expressions<B>(
     ast::visit_expressions(part, f)
 }
 
+/// Like [`visit_expressions`], for `f` that may change the expressions.
+pub(crate) fn visit_expressions_mut<B>(
+    part: &mut impl VisitMut,
+    mut f: impl FnMut(&mut Expr) -> ControlFlow<B>,
+) -> ControlFlow<B> {
+    let f: &mut dyn FnMut(&mut Expr) -> ControlFlow<B> = &mut f;
+    ast::visit_expressions_mut(part, f)
+}
+
 /// Calls `f` with each name of a relation in a part, until it breaks.
 pub(crate) fn visit_relations<B>(
     part: &impl Visit,

@@ -14,6 +14,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use coscan::parts::{self, Marks, Scan};
+use coscan_pg::output::IntervalStyle;
 use coscan_pg::{PgError, SentFunctions, StatedExec, translate};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
@@ -34,7 +35,7 @@ use prost::Message;
 
 use crate::placed::PlacedScanExec;
 
-/// The most time zones whose functions are kept.
+/// The most time zones, with styles of intervals, whose functions are kept.
 const ZONES_MAX: usize = 16;
 
 /// Why a plan does not travel: the first reason that was found.
@@ -326,14 +327,15 @@ fn found<F>(function: Option<Arc<F>>, name: &str) -> Result<Arc<F>> {
 
 /// The functions of sessions with these options.
 fn functions(options: &ConfigOptions) -> Arc<SentFunctions> {
-    static KNOWN: LazyLock<Mutex<HashMap<String, Arc<SentFunctions>>>> =
-        LazyLock::new(Mutex::default);
+    type Known = HashMap<(String, IntervalStyle), Arc<SentFunctions>>;
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
     let zone = options.execution.time_zone.clone().unwrap_or_default();
+    let settings = (zone, IntervalStyle::of(options));
     let mut known = KNOWN.lock();
-    if known.len() >= ZONES_MAX && !known.contains_key(&zone) {
+    if known.len() >= ZONES_MAX && !known.contains_key(&settings) {
         known.clear();
     }
-    let made = known.entry(zone);
+    let made = known.entry(settings);
     Arc::clone(made.or_insert_with(|| Arc::new(SentFunctions::new(options))))
 }
 

@@ -9,6 +9,7 @@
 use std::fmt::Write;
 
 use coscan_pg::Moments;
+use coscan_pg::output::IntervalStyle;
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result as PlanResult;
 use http::{HeaderMap, HeaderValue};
@@ -31,7 +32,7 @@ const TRANSACTION: &str = "transaction";
 const VERSION_NAME: &str = "version";
 
 /// The settings that always travel.
-const SENT: [&str; 14] = [
+const SENT: [&str; 15] = [
     "coscan.policy",
     "coscan.storage_model",
     "coscan.chunk_bytes",
@@ -46,6 +47,7 @@ const SENT: [&str; 14] = [
     "datafusion.execution.time_zone",
     "datafusion.execution.batch_size",
     "datafusion.execution.target_partitions",
+    IntervalStyle::OPTION,
 ];
 
 /// Whether results are kept for queries to come. How many bytes of them is each node's own.
@@ -106,6 +108,9 @@ pub(super) fn apply(headers: &HeaderMap, options: &mut ConfigOptions) -> PlanRes
         if name == TRANSACTION {
             let began = value.parse().map_err(|error| unreadable(&error))?;
             options.extensions.insert(Moments::of_transaction(began));
+        } else if name == IntervalStyle::OPTION {
+            let style = IntervalStyle::named(&value).unwrap_or_default();
+            options.extensions.insert(style);
         } else {
             options.set(&name, &value)?;
         }
@@ -146,12 +151,14 @@ mod tests {
             .unwrap();
         sent.set("coscan.chunk_bytes", "65536").unwrap();
         sent.extensions.insert(Moments::of_transaction(7));
+        sent.extensions.insert(IntervalStyle::Iso8601);
         let (name, value) = header(&sent).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(name, value);
         let mut arrived = options();
         apply(&headers, &mut arrived).unwrap();
         assert_eq!(Moments::of(&arrived).unwrap().transaction(), Some(7));
+        assert_eq!(IntervalStyle::of(&arrived), IntervalStyle::Iso8601);
         let of = |options: &ConfigOptions| header(options).unwrap().1;
         assert_eq!(of(&arrived), of(&sent));
         assert_ne!(of(&arrived), of(&options()));

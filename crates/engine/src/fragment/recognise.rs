@@ -32,8 +32,9 @@ pub(crate) struct SharingOptions {
     pub(crate) board: Arc<Board>,
     /// The bytes that the session allows the state cache; with 0 it neither reads nor fills it.
     pub(crate) cache_bytes: u64,
-    /// The session's time zone, on which functions may depend in addition to their arguments.
-    pub(crate) time_zone: String,
+    /// The session's time zone and style of intervals, on which functions may depend in addition
+    /// to their arguments.
+    pub(crate) shown: String,
 }
 
 /// A scan and the partial aggregate on it.
@@ -88,7 +89,7 @@ pub(crate) fn fragment(
         aggregates: over.aggregates,
         schema: node.schema(),
         merge,
-        time_zone: sharing.time_zone.clone(),
+        shown: sharing.shown.clone(),
     };
     let partial = Arc::clone(node).transform_up(|node| {
         Ok(match spread(&node) {

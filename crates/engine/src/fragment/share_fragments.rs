@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
+use coscan_pg::output::IntervalStyle;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
@@ -46,10 +47,11 @@ impl PhysicalOptimizerRule for ShareFragments {
         if !settings.cooperative || !settings.share_fragments {
             return Ok(plan);
         }
+        let zone = config.execution.time_zone.as_deref().unwrap_or_default();
         let sharing = SharingOptions {
             board,
             cache_bytes: settings.state_cache_bytes(),
-            time_zone: config.execution.time_zone.clone().unwrap_or_default(),
+            shown: format!("{zone} {}", IntervalStyle::of(config).name()),
         };
         let shared = plan.transform_up(|node| {
             if let Some(fragment) = FragmentExec::of(&node, &sharing)? {

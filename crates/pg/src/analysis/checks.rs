@@ -145,10 +145,10 @@ fn window_function(expr: &Expr, schema: &DFSchema) -> Result<(), PgError> {
             let message = "argument of ntile must be greater than zero";
             Err(PgError::new("22014", message))
         }
-        // DataFusion treats an offset of NULL as 1.
-        "lag" | "lead" if call.params.args.get(1).is_some_and(is_null) => Err(
-            PgError::unsupported("lag and lead with an offset of NULL are not supported"),
-        ),
+        // DataFusion treats an offset of NULL as 1. `windows/` has no defaults.
+        "lag" | "lead" if is_default_of_none(&call.params.args) => Err(PgError::unsupported(
+            "lag and lead with an offset of NULL and a default are not supported",
+        )),
         _ => Ok(()),
     }
 }
@@ -162,6 +162,11 @@ fn oid(expr: &Expr, schema: &DFSchema) -> Oid {
             .to_field(schema)
             .map_or(UNKNOWN, |(_, field)| pg_type(&field).oid()),
     }
+}
+
+/// Whether `lag` has an offset of NULL and a default.
+fn is_default_of_none(args: &[Expr]) -> bool {
+    matches!(args, [_, rows, default] if is_null(rows) && !is_null(default))
 }
 
 fn is_null(expr: &Expr) -> bool {

@@ -42,6 +42,7 @@ pub use target::{PG_TYPE, Target};
 use crate::error::PgError;
 use crate::functions::{first_value, mark_of};
 use crate::moments::Moments;
+use crate::output::IntervalStyle;
 
 /// The function to which the dialect rewrites casts.
 pub const CAST: &str = "pg_cast";
@@ -51,6 +52,8 @@ pub const CAST: &str = "pg_cast";
 pub struct Context {
     /// The session's time zone.
     pub(crate) zone: Arc<str>,
+    /// How the session shows intervals.
+    pub(crate) style: IntervalStyle,
     /// When the statement and its transaction began; never, if the session has no transactions.
     moments: Moments,
 }
@@ -62,6 +65,7 @@ impl Context {
         let zone = config.execution.time_zone.as_deref().unwrap_or("UTC");
         Self {
             moments: Moments::of(config).cloned().unwrap_or_default(),
+            style: IntervalStyle::of(config),
             ..Self::in_zone(zone)
         }
     }
@@ -70,6 +74,7 @@ impl Context {
     pub(crate) fn in_zone(zone: &str) -> Self {
         Self {
             zone: zone.into(),
+            style: IntervalStyle::default(),
             moments: Moments::default(),
         }
     }

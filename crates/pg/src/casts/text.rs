@@ -12,7 +12,7 @@ use crate::PgError;
 use crate::dialect::elements;
 use crate::functions::json::read_path;
 use crate::functions::scalar::{is_bytes, is_text, marked_type};
-use crate::output::{in_zone, texts};
+use crate::output::{in_style, in_zone, texts};
 use crate::values::{Json, bytea_from_text, uuid_from_text};
 
 /// The maximum length of a name in bytes.
@@ -44,9 +44,8 @@ pub(super) fn cast(
     let texts = if is_text(from.data_type()) {
         strings(array)?
     } else {
-        printed_field(&in_zone(array, &context.zone)?, from)?
-            .as_string::<i32>()
-            .clone()
+        let shown = in_style(&in_zone(array, &context.zone)?, context.style)?;
+        printed_field(&shown, from)?.as_string::<i32>().clone()
     };
     let from_json = matches!(marked_type(from), Some("json" | "jsonb"));
     // Only `char(n)` keeps trailing blanks from padding.

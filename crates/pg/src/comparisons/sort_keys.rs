@@ -602,7 +602,9 @@ fn sorted(
 fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut changed = false;
     if let Some(overloaded) = function.func.inner().downcast_ref::<Overloaded>() {
-        function.func = overloaded.function(argument(&function.params.args, schema).as_ref());
+        let argument = argument(&function.params.args, schema);
+        overloaded.cast(&mut function.params.args, argument.as_ref());
+        function.func = overloaded.function(argument.as_ref());
         changed = true;
     }
     let params = &mut function.params;
@@ -653,6 +655,7 @@ fn window(mut function: WindowFunction, schema: &DFSchema) -> Result<Transformed
         && let Some(overloaded) = known.inner().downcast_ref::<Overloaded>()
     {
         let argument = argument(&function.params.args, schema);
+        overloaded.cast(&mut function.params.args, argument.as_ref());
         let resolved = overloaded.function(argument.as_ref());
         function.fun = WindowFunctionDefinition::AggregateUDF(resolved);
         changed = true;

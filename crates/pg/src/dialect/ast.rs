@@ -60,11 +60,15 @@ pub(super) fn template(sql: &str) -> Option<Query> {
     parser.parse_query().ok().map(|query| *query)
 }
 
+/// Parses an expression.
+pub(super) fn expression(sql: &str) -> Option<Expr> {
+    let mut parser = Parser::new(&GenericDialect {}).try_with_sql(sql).ok()?;
+    parser.parse_expr().ok()
+}
+
 /// `NULL::of`, parsed.
 pub(super) fn null_cast(of: &str) -> Option<Expr> {
-    let sql = format!("NULL::{of}");
-    let mut parser = Parser::new(&GenericDialect {}).try_with_sql(&sql).ok()?;
-    parser.parse_expr().ok()
+    expression(&format!("NULL::{of}"))
 }
 
 pub(super) fn number(value: usize) -> Expr {

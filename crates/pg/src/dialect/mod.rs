@@ -11,7 +11,7 @@
 //! | `expressions/` | expressions in PostgreSQL's syntax | calls and operators that DataFusion plans |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that look up the catalog |
-//! | `catalog/tableoid` | `c.tableoid` of a table of `pg_catalog` | that table's oid |
+//! | `catalog/hidden_columns` | `c.tableoid`, `c.xmin` of a table of `pg_catalog` | that table's oid, 1 |
 //! | `catalog/procedures` | `p.oid = t.typreceive` | the oid of the function that the column names |
 //! | `catalog/folding` | what the catalog's model can never hold (`catalog/facts.rs`) | `NULL`, `false`, no rows |
 //! | `stored` | `INSERT … SELECT` | the same, of tables that are marked |
@@ -42,16 +42,18 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 pub use crate::names::on_the_wire;
 pub(crate) use ast::last_word;
-pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, is_catalog_table};
+pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, TYPE_NAMES, is_catalog_table};
 pub use expressions::{AS_ARRAY, elements};
 pub(crate) use expressions::{
-    FIELD, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested, row_column,
+    DISTINCT, FIELD, NOT_DISTINCT, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested,
+    parameter_in, row_column,
 };
 pub(crate) use lexical::Excluded;
 pub use lexical::{Grammar, is_every_column};
 use names::mark_mentions;
 
 use crate::visits::Walk;
+
 pub(crate) use names::{folded, is_marked, take_mark};
 pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub use queries::using::without_operators;
@@ -94,9 +96,12 @@ pub fn rewrite(statement: &mut Statement) {
     if spelling.calls.order_groups {
         let _ = statement.walk(&mut expressions::Hypothetical);
     }
+    if spelling.has_samples {
+        let _ = statement.walk(&mut queries::Samples);
+    }
     queries::rewrite(statement);
     if spelling.reads_catalog {
-        let _ = statement.walk(&mut catalog::TableOid);
+        let _ = statement.walk(&mut catalog::HiddenColumns);
         let _ = statement.walk(&mut catalog::Procedures);
         let _ = statement.walk(&mut catalog::Folding::default());
     }
@@ -200,6 +205,11 @@ mod tests {
                  FROM pg_catalog.pg_type t WHERE regclass_oid('pg_catalog.pg_type') = \
                  regclass_oid('pg_catalog.pg_proc')) AS b FROM pg_catalog.pg_proc \"a#\" \
                  LEFT JOIN pg_catalog.pg_type u ON u.tableoid = \"a#\".oid",
+            ),
+            (
+                "SELECT n.xmin, t.xmin AS a FROM pg_namespace n LEFT JOIN pg_type t ON t.oid = n.oid",
+                "SELECT CAST(1 AS INT4(0)) AS xmin, t.xmin AS a FROM pg_catalog.pg_namespace n \
+                 LEFT JOIN pg_catalog.pg_type t ON t.oid = n.oid",
             ),
             (
                 "SELECT tableoid = 1255 AS a FROM pg_proc",

@@ -5,6 +5,7 @@
 //! | `VALUES (1), (2.5)` | `SELECT * FROM (VALUES (1), (2.5))` |
 //! | `a UNION b ORDER BY 1` | `SELECT * FROM (a UNION b) ORDER BY 1` |
 //! | `WITH RECURSIVE t AS (a UNION b)` | `… (SELECT * FROM (a) AS first UNION SELECT * FROM (b) AS later)` |
+//! | `… t AS (WITH q AS (…) a UNION b)` | `… (SELECT * FROM (WITH q AS (…) a) AS first UNION …)` |
 //! | `WITH t AS (SELECT unnest(a) …)` | `… (SELECT * FROM (SELECT unnest(a) …) AS sets)` |
 //!
 //! Not here: INSERT, whose VALUES get the types of the table's columns.
@@ -145,6 +146,25 @@ fn mark_first(cte: &mut Cte) {
             None => own.to_lowercase(),
         };
         select_from(right, Some(&format!("{LATER_TERM}{name}")));
+        // DataFusion plans the terms by themselves, without the queries in WITH around them.
+        if let Some(with) = cte.query.with.take() {
+            for term in [left, right] {
+                if let Some(term) = source(term) {
+                    term.with = Some(with.clone());
+                }
+            }
+        }
+    }
+}
+
+/// The subquery in FROM of a term.
+fn source(term: &mut SetExpr) -> Option<&mut Query> {
+    let SetExpr::Select(select) = term else {
+        return None;
+    };
+    match &mut select.from.first_mut()?.relation {
+        TableFactor::Derived { subquery, .. } => Some(subquery),
+        _ => None,
     }
 }
 

@@ -11,10 +11,11 @@ use datafusion::sql::sqlparser::ast::{
     ObjectNamePart, Query, TableFactor, VisitorMut,
 };
 
-use super::ast::{arguments, call, last_word, literal_text, null, null_cast, text};
+use super::ast::{arguments, call, expression, last_word, literal_text, null, null_cast, text};
 use super::catalog::is_catalog_table;
 use super::lexical::VARIADIC;
 use crate::functions::FAIL;
+use crate::visits::visit_expressions_mut;
 
 #[derive(Default)]
 pub(super) struct Spelling {
@@ -22,6 +23,8 @@ pub(super) struct Spelling {
     pub(super) reads_catalog: bool,
     /// Whether the statement has a string.
     pub(super) has_texts: bool,
+    /// Whether the statement has TABLESAMPLE.
+    pub(super) has_samples: bool,
     /// The forms of the statement's calls.
     pub(super) calls: Calls,
     /// The names of queries in WITH, which take precedence over tables.
@@ -65,6 +68,9 @@ impl VisitorMut for Spelling {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { sample, .. } = factor {
+            self.has_samples |= sample.is_some();
+        }
         match factor {
             TableFactor::Table {
                 name,
@@ -130,7 +136,8 @@ impl VisitorMut for Spelling {
                 self.calls.note(function);
                 unqualify(&mut function.name);
                 rename(function);
-                if let Some(other) = without_over(function).or_else(|| as_cast(function)) {
+                let other = without_over(function).or_else(|| as_cast(function));
+                if let Some(other) = other.or_else(|| asleep(function)) {
                     *expr = other;
                 }
             }
@@ -204,6 +211,33 @@ fn as_cast(function: &Function) -> Option<Expr> {
         **expr = argument.clone();
     }
     Some(cast)
+}
+
+/// `pg_sleep_for(i)` and `pg_sleep_until(t)` as calls of `pg_sleep`, as PostgreSQL defines them,
+/// and the number in `pg_sleep('1')`, which could not be found by a text.
+fn asleep(function: &Function) -> Option<Expr> {
+    let [given] = arguments(function)?[..] else {
+        return None;
+    };
+    let seconds = match last_word(&function.name)?.as_str() {
+        "pg_sleep_for" => {
+            "extract(epoch FROM clock_timestamp() + CAST(x AS interval)) \
+             - extract(epoch FROM clock_timestamp())"
+        }
+        "pg_sleep_until" => {
+            "extract(epoch FROM CAST(x AS timestamptz)) - extract(epoch FROM clock_timestamp())"
+        }
+        "pg_sleep" if literal_text(given).is_some() => "x",
+        _ => return None,
+    };
+    let mut made = expression(&format!("pg_sleep(CAST({seconds} AS double precision))"))?;
+    let _ = visit_expressions_mut(&mut made, |expr| {
+        if matches!(expr, Expr::Identifier(word) if word.value == "x") {
+            *expr = given.clone();
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Some(made)
 }
 
 /// The types whose names are neither keywords nor names of other functions.

@@ -13,8 +13,8 @@ use crate::PgError;
 pub(crate) const FAIL: &str = "pg_fail";
 
 /// The SQLSTATEs with which the dialect refuses a statement.
-const CODES: [&str; 9] = [
-    "0A000", "42601", "42704", "42804", "42809", "42883", "42P10", "42P18", "42P20",
+const CODES: [&str; 10] = [
+    "0A000", "2202H", "42601", "42704", "42804", "42809", "42883", "42P10", "42P18", "42P20",
 ];
 
 pub(super) fn udf() -> ScalarUDF {

@@ -1,5 +1,6 @@
 //! Extends aggregates to more types: `sum` and `avg`, which DataFusion has only for numbers, to
-//! intervals; `min` and `max` to `character(n)`, whose values keep their type.
+//! intervals, and to times, which PostgreSQL casts to intervals; `min` and `max` to `character(n)`,
+//! whose values keep their type.
 //!
 //! An [`Overloaded`] function exists only during planning: the rule in `comparisons/sort_keys.rs`
 //! replaces it with the function for the argument's type, so plans that run contain none.
@@ -8,15 +9,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::internal_err;
+use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility,
 };
 
 use super::aggregates::{INTERVAL, avg, max, min, sum};
+use crate::casts::{Target, cast_expr};
 use crate::functions::text::OfPadded;
 use crate::operators::padded::is_padded;
 
@@ -60,9 +63,24 @@ impl Overloaded {
     pub(crate) fn function(&self, argument: Option<&FieldRef>) -> Arc<AggregateUDF> {
         Arc::clone(match argument {
             Some(field) if *field.data_type() == INTERVAL => &self.interval,
+            Some(field) if self.is_of_times(field.data_type()) => &self.interval,
             Some(field) if is_padded(field) => &self.padded,
             _ => &self.numbers,
         })
+    }
+
+    /// Casts times to intervals.
+    pub(crate) fn cast(&self, args: &mut [Expr], argument: Option<&FieldRef>) {
+        let is_cast = argument.is_some_and(|field| self.is_of_times(field.data_type()));
+        if let (true, [arg], Some(target)) = (is_cast, args, Target::of_arrow(&INTERVAL)) {
+            // The cast depends on no setting.
+            *arg = cast_expr(std::mem::take(arg), &target, &ConfigOptions::default());
+        }
+    }
+
+    fn is_of_times(&self, held: &DataType) -> bool {
+        let is_time = matches!(held, DataType::Time32(_) | DataType::Time64(_));
+        is_time && matches!(self.name(), "sum" | "avg")
     }
 }
 
@@ -80,7 +98,9 @@ impl AggregateUDFImpl for Overloaded {
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
-        if given == [INTERVAL] {
+        if let [held] = given
+            && (*held == INTERVAL || self.is_of_times(held))
+        {
             return Ok(given.to_vec());
         }
         let fields: Vec<FieldRef> = given

@@ -10,6 +10,7 @@
 mod arguments;
 pub(crate) mod chains;
 mod common_type;
+mod distinct;
 mod meeting;
 pub(crate) mod numbers;
 pub(crate) mod padded;
@@ -29,6 +30,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 pub(crate) use common_type::ComparedIn;
+pub(crate) use distinct::Distinct;
 pub(crate) use meeting::{Meeting, compared, meeting, met, order};
 pub(crate) use unknown::{as_common, common, is_unknown, mismatch, numeric_of, typed};
 

@@ -88,7 +88,7 @@ pub fn cell_writer(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
         DataType::Timestamp(TimeUnit::Microsecond, zone) => {
             timestamps(&array, zone.as_deref(), binary)?
         }
-        DataType::Interval(_) | DataType::Duration(_) => intervals(&array, binary),
+        DataType::Interval(_) | DataType::Duration(_) => intervals(&array, binary)?,
         DataType::Utf8 => {
             let cells = array.as_string::<i32>().clone();
             Box::new(move |row, out| put_text(cells.value(row), out))
@@ -365,8 +365,10 @@ fn timestamps(array: &ArrayRef, zone_name: Option<&str>, binary: bool) -> Result
     }))
 }
 
-fn intervals(array: &ArrayRef, binary: bool) -> CellWriter {
-    let put = move |months: i32, days: i32, micros: i64, out: &mut BytesMut| {
+fn intervals(array: &ArrayRef, binary: bool) -> Result<CellWriter> {
+    let span = spans(array)?;
+    Ok(Box::new(move |row, out| {
+        let (months, days, micros) = span(row);
         if binary {
             out.put_i64(micros);
             out.put_i32(days);
@@ -374,31 +376,39 @@ fn intervals(array: &ArrayRef, binary: bool) -> CellWriter {
             return Ok(());
         }
         put_interval(months, days, micros, out)
-    };
-    match array.data_type() {
+    }))
+}
+
+/// The months, days and microseconds of a row's interval, which must not be null.
+type Spans = Box<dyn Fn(usize) -> (i32, i32, i64) + Send + Sync>;
+
+/// Reads a column of intervals or durations.
+pub(super) fn spans(array: &ArrayRef) -> Result<Spans> {
+    let array = simplified(array)?;
+    Ok(match array.data_type() {
         DataType::Interval(IntervalUnit::YearMonth) => {
             let cells = array.as_primitive::<IntervalYearMonthType>().clone();
-            Box::new(move |row, out| put(cells.value(row), 0, 0, out))
+            Box::new(move |row| (cells.value(row), 0, 0))
         }
         DataType::Interval(IntervalUnit::DayTime) => {
             let cells = array.as_primitive::<IntervalDayTimeType>().clone();
-            Box::new(move |row, out| {
+            Box::new(move |row| {
                 let value = cells.value(row);
-                put(0, value.days, i64::from(value.milliseconds) * 1000, out)
+                (0, value.days, i64::from(value.milliseconds) * 1000)
             })
         }
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             let cells = array.as_primitive::<IntervalMonthDayNanoType>().clone();
-            Box::new(move |row, out| {
+            Box::new(move |row| {
                 let value = cells.value(row);
-                put(value.months, value.days, value.nanoseconds / 1000, out)
+                (value.months, value.days, value.nanoseconds / 1000)
             })
         }
         _ => {
             let cells = array.as_primitive::<DurationMicrosecondType>().clone();
-            Box::new(move |row, out| put(0, 0, cells.value(row), out))
+            Box::new(move |row| (0, 0, cells.value(row)))
         }
-    }
+    })
 }
 
 /// Writes a value, preceded by its length in bytes.

@@ -12,11 +12,13 @@ mod cell;
 mod float;
 mod nested;
 mod numeric;
+mod style;
 mod text;
 mod types;
 
 pub use as_json::nested_as_json;
 pub use cell::{CellWriter, cell_writer, field_writer, in_zone, texts, typed_writer, with_length};
 pub use numeric::numeric_text;
+pub use style::{IntervalStyle, in_style};
 pub(crate) use text::interval_text;
 pub use types::{modifier, pg_type, size};

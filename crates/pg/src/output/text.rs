@@ -57,7 +57,7 @@ pub(super) fn put_time(micros: i64, out: &mut BytesMut) -> fmt::Result {
     put_fraction(micros % 1_000_000, out)
 }
 
-/// Writes an interval.
+/// Writes an interval in the style `postgres` (`style.rs` has the others).
 pub(super) fn put_interval(months: i32, days: i32, micros: i64, out: &mut BytesMut) -> fmt::Result {
     let mut first = true;
     let mut before_negative = false;

@@ -23,6 +23,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use datafusion::scalar::ScalarValue;
 use postgres_types::Type;
 
+use super::frames::in_frame;
 use super::write::number;
 use crate::PgError;
 use crate::casts::CAST;
@@ -193,6 +194,14 @@ impl Walk<'_> {
                 if let Some(field) = field {
                     let suggested = || pg_type(field);
                     self.found.suggested.entry(number).or_insert_with(suggested);
+                }
+            }
+            if let Expr::WindowFunction(call) = expr {
+                for number in in_frame(call) {
+                    self.found.all.insert(number);
+                    if !self.known.contains_key(&number) {
+                        self.found.types.entry(number).or_insert(Type::INT8);
+                    }
                 }
             }
             Ok(TreeNodeRecursion::Continue)

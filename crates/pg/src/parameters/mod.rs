@@ -8,6 +8,7 @@
 //! | `plan.rs` | how is a statement planned so that all parameters have types? |
 //! | `write.rs` | how does the planner receive the types? |
 //! | `value.rs` | which value does a client send, as text or in binary? |
+//! | `frames.rs` | which parameters are offsets of window frames? |
 //! | `numeric.rs` | which numeric does a client send, with its exact digits? |
 //!
 //! The types are determined before a statement is planned, and the plan is made for exactly these
@@ -15,6 +16,7 @@
 //! PA1: a value enters the plan only if it fits the type for which the plan was made, without
 //! loss.
 
+mod frames;
 mod infer;
 mod numeric;
 mod plan;
@@ -23,6 +25,7 @@ mod types;
 mod value;
 mod write;
 
+pub(crate) use frames::has_open_frame;
 pub use infer::{Inferred, infer};
 pub(crate) use infer::{bare, output};
 pub use plan::{Typed, plan_typed};

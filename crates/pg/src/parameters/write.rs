@@ -22,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, LimitClause, Query, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
 
+use super::frames;
 use super::types::Kind;
 use crate::casts::{CAST, arrow_cast};
 use crate::functions::first_value;
@@ -116,12 +117,13 @@ pub fn fill(plan: LogicalPlan, kinds: &PlanKinds, values: Vec<ScalarValue>) -> R
         Ok(Expr::Literal(value, Some(metadata)))
     });
     let literals: Vec<Expr> = literals.collect::<Result<_>>()?;
-    replaced(plan, |expr| {
-        let Expr::Placeholder(placeholder) = expr else {
-            return Ok(None);
-        };
-        let at = number(&placeholder.id).and_then(|number| number.checked_sub(1));
-        Ok(at.and_then(|at| literals.get(at)).cloned())
+    replaced(plan, |expr| match expr {
+        Expr::Placeholder(placeholder) => {
+            let at = number(&placeholder.id).and_then(|number| number.checked_sub(1));
+            Ok(at.and_then(|at| literals.get(at)).cloned())
+        }
+        Expr::WindowFunction(call) => frames::filled(call, &literals),
+        _ => Ok(None),
     })
 }
 

@@ -17,7 +17,9 @@ use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawBinaryExpr, RelationPlannerContext,
 };
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Query, SetExpr, TableFactor};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr as SqlExpr, Query, SelectItem, SetExpr, TableFactor,
+};
 
 use super::derived;
 use crate::PgError;
@@ -66,6 +68,31 @@ impl MergedColumns {
     }
 }
 
+/// The columns of a subquery as its text names them; `None` if it does not.
+fn written(factor: &TableFactor) -> Option<Vec<String>> {
+    let TableFactor::Derived {
+        subquery, alias, ..
+    } = factor
+    else {
+        return None;
+    };
+    let SetExpr::Select(select) = subquery.body.as_ref() else {
+        return None;
+    };
+    let names = select.projection.iter().map(|item| match item {
+        SelectItem::UnnamedExpr(SqlExpr::Identifier(name)) => Some(folded(name)),
+        SelectItem::UnnamedExpr(SqlExpr::CompoundIdentifier(names)) => names.last().map(folded),
+        SelectItem::ExprWithAlias { alias, .. } => Some(on_the_wire(&folded(alias)).to_owned()),
+        _ => None,
+    });
+    let mut names: Vec<String> = names.collect::<Option<_>>()?;
+    let given = alias.iter().flat_map(|alias| &alias.columns);
+    for (name, given) in names.iter_mut().zip(given) {
+        *name = folded(&given.name);
+    }
+    Some(names)
+}
+
 /// A field's type without its modifier.
 fn plain(field: &Field) -> Option<Target> {
     Some(match Target::of_field(field)?.unmodified() {
@@ -84,12 +111,17 @@ pub(super) fn with_merged(
         for item in &select.from {
             let joined = item.joins.iter().map(|join| &join.relation);
             for factor in std::iter::once(&item.relation).chain(joined) {
-                let is_lateral = matches!(factor, TableFactor::Derived { lateral: true, .. });
-                if let Some(name) = table(factor).filter(|_| !is_lateral) {
-                    let plan = context.plan(factor.clone())?;
-                    let columns = plan.schema().fields().iter();
-                    known.insert(folded(&name), columns.map(|it| it.name().clone()).collect());
+                let Some(name) = table(factor) else {
+                    continue;
+                };
+                if let TableFactor::Derived { lateral: true, .. } = factor {
+                    // It cannot be planned without the relations to its left.
+                    known.extend(written(factor).map(|columns| (folded(&name), columns)));
+                    continue;
                 }
+                let plan = context.plan(factor.clone())?;
+                let columns = plan.schema().fields().iter();
+                known.insert(folded(&name), columns.map(|it| it.name().clone()).collect());
             }
         }
         let mut of_factor = |factor: &TableFactor| {

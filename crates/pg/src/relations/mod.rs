@@ -75,8 +75,8 @@ impl RelationPlanner for Relations {
             sample: Some(_), ..
         } = &relation
         {
-            // DataFusion would return all rows.
-            let text = "TABLESAMPLE is not supported";
+            // DataFusion would return all rows. `dialect/queries/samples.rs` writes other forms.
+            let text = "this form of TABLESAMPLE is not supported";
             return Err(PgError::new("0A000", text).into());
         }
         if let TableFactor::Table {

@@ -34,6 +34,10 @@ pub(super) enum Seen {
     First,
     Last,
     Nth,
+    /// `lag`, over the whole partition.
+    Lag,
+    /// `lead`, over the whole partition.
+    Lead,
 }
 
 /// See the file's header.
@@ -182,7 +186,10 @@ impl PartitionEvaluator for Evaluator {
                 Some(place) => rows.nth(place),
                 None => None,
             },
+            Seen::Lag => shift(&values[1], row)?.and_then(|by| shifted(row, by.checked_neg()?)),
+            Seen::Lead => shift(&values[1], row)?.and_then(|by| shifted(row, by)),
         };
+        let found = found.filter(|found| *found < values[0].len());
         match found {
             Some(found) => first_value(&values[0].slice(found, 1)),
             None => ScalarValue::try_from(&self.data_type),
@@ -236,6 +243,18 @@ fn left(
     let before = frame.start..frame.end.min(gone.start);
     let behind = frame.start.max(gone.end)..frame.end;
     [before, middle, behind]
+}
+
+/// How many rows `lag` or `lead` goes; `None` for NULL.
+fn shift(shifts: &ArrayRef, row: usize) -> Result<Option<i64>> {
+    let shift = arrow_cast(&shifts.slice(row, 1), &DataType::Int64)?;
+    Ok(shift.as_primitive::<Int64Type>().iter().next().flatten())
+}
+
+/// The row that is this far away; it may be behind the partition's last.
+fn shifted(row: usize, by: i64) -> Option<usize> {
+    let place = i64::try_from(row).ok()?.checked_add(by)?;
+    usize::try_from(place).ok()
 }
 
 /// The position requested by `nth_value`, from 0.

@@ -11,13 +11,15 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, ExprSchemable, LogicalPlan, WindowFunctionDefinition, WindowUDF,
+    AggregateUDF, Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFunctionDefinition,
+    WindowUDF,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::expressions::Literal;
 
 use super::evaluator::{OverFrame, Seen, aggregate_over};
 use super::in_order::in_order;
+use crate::casts::CAST;
 use crate::dialect::Excluded;
 use crate::numbers::as_float_key;
 use crate::trees::{PlanTree, Tree};
@@ -74,6 +76,9 @@ fn computed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     };
     let (_, field) = Expr::WindowFunction(function.clone()).to_field(schema)?;
     let WindowFunction { fun, params } = function.as_mut();
+    if matches!(seen, Seen::Lag | Seen::Lead) {
+        params.window_frame = WindowFrame::new(None);
+    }
     let arguments = params.args.len();
     let keys = params.order_by.iter().map(|sort| &sort.expr);
     let keys: Vec<Expr> = keys.map(|key| as_float_key(key.clone(), schema)).collect();
@@ -94,7 +99,14 @@ fn seen(
 ) -> Result<Option<Seen>> {
     let WindowFunction { fun, params } = function;
     let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(..));
+    let shifts = || {
+        let has_default = params.args.get(2).is_some_and(|default| !is_null(default));
+        let is_plain = params.args.get(1).is_none_or(is_number);
+        !is_plain && !has_default && params.null_treatment.is_none()
+    };
     Ok(match (fun, fun.name(), excluded) {
+        (_, "lag", _) => shifts().then_some(Seen::Lag),
+        (_, "lead", _) => shifts().then_some(Seen::Lead),
         (_, "nth_value", None) => {
             let given = params.args.get(1);
             given.filter(|given| !is_constant(given)).map(|_| Seen::Nth)
@@ -112,6 +124,27 @@ fn seen(
         }
         (WindowFunctionDefinition::WindowUDF(_), ..) => None,
     })
+}
+
+/// Whether an expression is an integer that DataFusion will know when it plans.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.data_type().is_integer() && !value.is_null(),
+        Expr::Negative(inner) => is_number(inner),
+        Expr::Cast(cast) => is_number(&cast.expr),
+        Expr::ScalarFunction(call) if call.name() == CAST => {
+            call.args.first().is_some_and(is_number)
+        }
+        _ => false,
+    }
+}
+
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Cast(cast) => is_null(&cast.expr),
+        _ => false,
+    }
 }
 
 /// The aggregate that takes the place of one that must not be computed in the opposite order.

@@ -24,6 +24,7 @@ use std::sync::{Arc, OnceLock};
 
 use coscan::{DatabaseName, Effects};
 use coscan_pg::Moments;
+use coscan_pg::output::IntervalStyle;
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider};
 use datafusion::error::Result;
@@ -110,7 +111,9 @@ impl PgCatalog {
             config.set_extension(Arc::clone(&locks));
             config.set_extension(effects);
             config.set_extension(Arc::new(DatabaseName(model.shown.clone())));
-            config.options_mut().extensions.insert(Moments::default());
+            let extensions = &mut config.options_mut().extensions;
+            extensions.insert(Moments::default());
+            extensions.insert(IntervalStyle::default());
             // DataFusion's own `information_schema` would take precedence over a catalog's.
             config.options_mut().catalog.information_schema = false;
         }

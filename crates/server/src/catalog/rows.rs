@@ -259,11 +259,14 @@ async fn classes(model: &Model) -> Result<Vec<Vec<Cell>>> {
         let is_own = relation.namespace.name == PG_CATALOG;
         let identity = if opened.is_view || is_own { "n" } else { "d" };
         let width = i32::try_from(opened.schema.fields().len()).unwrap_or(i32::MAX);
+        // Clients ask for relations that have a type of rows, whatever its oid. No type has the oid
+        // of a user's relation.
+        let row_type = if is_own { 0 } else { relation.oid };
         rows.push(vec![
             relation.oid.into(),
             relation.name.into(),
             relation.namespace.oid.into(),
-            0.into(),
+            row_type.into(),
             0.into(),
             OWNER.into(),
             access.into(),

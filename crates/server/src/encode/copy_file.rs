@@ -35,7 +35,7 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use tokio::io::AsyncWriteExt;
 
-use coscan_pg::output::{CellWriter, cell_writer};
+use coscan_pg::output::{CellWriter, IntervalStyle, cell_writer, in_style};
 
 use super::columns::{Column, columns};
 use super::copy::{CopyFormat, FORMAT, OPTION};
@@ -174,12 +174,13 @@ impl DataSink for Sink {
     ) -> Result<u64> {
         let columns = columns(&self.schema, &[]).map_err(external)?;
         let store = context.runtime_env().object_store(&self.store)?;
+        let style = IntervalStyle::of(context.session_config().options());
         let mut file = BufWriter::new(store, self.target.clone());
         let mut out = self.format.file_start(&columns);
         let mut written = 0;
         while let Some(batch) = rows.next().await {
             let batch = batch?;
-            put_batch(&self.format, &columns, &batch, &mut out)?;
+            put_batch(&self.format, &columns, &batch, style, &mut out)?;
             written += batch.num_rows() as u64;
             file.write_all(&out).await?;
             out.clear();
@@ -195,10 +196,17 @@ fn put_batch(
     format: &CopyFormat,
     columns: &[Column],
     batch: &RecordBatch,
+    style: IntervalStyle,
     out: &mut BytesMut,
 ) -> Result<()> {
     let cells = batch.columns().iter().map(|array| {
-        let writer = cell_writer(array, format.is_binary())?;
+        let binary = format.is_binary();
+        let array = &if binary {
+            Arc::clone(array)
+        } else {
+            in_style(array, style)?
+        };
+        let writer = cell_writer(array, binary)?;
         Ok((writer, array.logical_nulls()))
     });
     let cells = cells.collect::<std::result::Result<Vec<_>, crate::failure::Failure>>();

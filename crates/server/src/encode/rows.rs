@@ -25,7 +25,9 @@ use super::copy::CopyFormat;
 use super::held::HeldRows;
 use crate::failure::Failure;
 use crate::net::{FLUSH_BYTES, Ledger, Sending};
-use coscan_pg::output::{CellWriter, in_zone, pg_type, typed_writer, with_length};
+use coscan_pg::output::{
+    CellWriter, IntervalStyle, in_style, in_zone, pg_type, typed_writer, with_length,
+};
 
 /// A result: its columns, and the rows not sent yet.
 pub(crate) struct Rows {
@@ -36,6 +38,8 @@ pub(crate) struct Rows {
     source: Source,
     /// The session's time zone, in which timestamps are written.
     zone: String,
+    /// The style in which the session shows intervals.
+    style: IntervalStyle,
     writer: Option<RowWriter>,
     /// The format of a COPY; `None` for the rows of a result.
     copy: Option<CopyFormat>,
@@ -73,6 +77,7 @@ impl Rows {
             announced,
             source,
             zone: UTC.to_owned(),
+            style: IntervalStyle::default(),
             writer: None,
             copy: None,
             begun: false,
@@ -83,6 +88,12 @@ impl Rows {
     /// Writes timestamps in the session's time zone.
     pub(crate) fn in_zone(mut self, zone: String) -> Self {
         self.zone = zone;
+        self
+    }
+
+    /// Writes intervals in the session's style, where they are texts.
+    pub(crate) fn in_style(mut self, style: IntervalStyle) -> Self {
+        self.style = style;
         self
     }
 
@@ -186,7 +197,12 @@ impl Rows {
             } else {
                 self.widened(index, array)?
             };
-            arrays.push(in_zone(&array, &self.zone)?);
+            let array = in_zone(&array, &self.zone)?;
+            arrays.push(if self.columns[index].binary {
+                array
+            } else {
+                in_style(&array, self.style)?
+            });
         }
         self.writer = Some(RowWriter::new(batch, &arrays, &self.columns)?);
         Ok(())

@@ -324,7 +324,8 @@ impl Connection {
                 let schema = SchemaRef::clone(scroll.schema());
                 let batches = Source::Ready(scroll.walk(walk.steps).into());
                 let rows = Rows::new(schema, formats, batches, "FETCH")?;
-                let mut rows = rows.in_zone(self.session.zone());
+                let rows = rows.in_zone(self.session.zone());
+                let mut rows = rows.in_style(self.session.interval_style());
                 self.pass(&mut rows, usize::MAX, walk.only_moves, interrupt)
                     .await?
             }

@@ -26,6 +26,8 @@ pub(crate) enum Rule {
     One(&'static [&'static str]),
     /// A keepalive setting of the client's socket.
     Keepalive,
+    /// A style of intervals, but not `sql_standard`, in which they are read differently.
+    IntervalStyle,
     TimeZone,
     SearchPath,
 }
@@ -79,7 +81,7 @@ pub(crate) static KNOWN: &[Known] = &[
     known("idle_session_timeout", "0", Rule::Timeout),
     reported("in_hot_standby", "off", Rule::ReadOnly),
     reported("integer_datetimes", "on", Rule::ReadOnly),
-    reported("IntervalStyle", "postgres", Rule::Fixed(&["postgres"])),
+    reported("IntervalStyle", "postgres", Rule::IntervalStyle),
     reported("is_superuser", "off", Rule::ReadOnly),
     // There is no compiler of expressions to turn on; drivers turn it off.
     known("jit", "off", Rule::Kept),

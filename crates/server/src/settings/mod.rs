@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::{Rights, TEMPORARY_SCHEMA, TransactionModes};
+use coscan_pg::output::IntervalStyle;
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
 use datafusion::prelude::SessionContext;
@@ -317,6 +318,12 @@ impl Settings {
             }
             Rule::Timeout => self.set_timeout(known, value)?,
             Rule::Keepalive => self.set_keepalive(known.name, value)?.to_string(),
+            Rule::IntervalStyle => {
+                let style = IntervalStyle::named(&value.to_lowercase());
+                let style = style.ok_or_else(|| invalid(known.name, value))?;
+                configure(session, IntervalStyle::OPTION, style.name()).await?;
+                style.name().to_owned()
+            }
             Rule::TimeZone => {
                 let zone = coscan_pg::zone_name(value);
                 let zone = zone.ok_or_else(|| invalid(known.name, value))?;
@@ -377,6 +384,10 @@ impl Settings {
                 if let (Some(setting), Some(initial)) = settings {
                     *setting = *initial;
                 }
+            }
+            Rule::IntervalStyle => {
+                let style = self.value(session, known);
+                configure(session, IntervalStyle::OPTION, &style).await?;
             }
             Rule::TimeZone => {
                 let zone = self.initial.options.execution.time_zone.clone();

@@ -10,6 +10,7 @@ use coscan::running::{Answer, Guard, SHOW, StatementThreads};
 use coscan::{CommitPoint, RunOptions, StatementSize, ToRun, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
+use coscan_pg::output::IntervalStyle;
 use datafusion::arrow::array::StringArray;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
@@ -91,6 +92,13 @@ impl Session {
         zone.unwrap_or_else(|| "UTC".to_owned())
     }
 
+    /// How the session shows intervals.
+    pub(crate) fn interval_style(&self) -> IntervalStyle {
+        let state = self.context.state_ref();
+        let state = state.read();
+        IntervalStyle::of(state.config_options())
+    }
+
     /// Fills the values into a prepared statement's plan.
     pub(crate) async fn bind(
         &self,
@@ -157,7 +165,8 @@ impl Session {
         let rows = Sending::new(running, self.senders.clone());
         let announced = announced.unwrap_or_else(|| Arc::clone(rows.schema()));
         let rows = Rows::new(announced, formats, Source::Query(Box::new(rows)), word)?;
-        Ok(Outcome::Rows(Box::new(rows.in_zone(self.zone()))))
+        let rows = rows.in_zone(self.zone()).in_style(self.interval_style());
+        Ok(Outcome::Rows(Box::new(rows)))
     }
 
     /// Whether the current transaction is READ ONLY.

@@ -246,6 +246,49 @@ async fn a_connection_finds_itself() {
     }
 }
 
+/// What Prisma, `DataGrip`, pgcli and migrations ask for beside the tables' columns.
+#[tokio::test]
+async fn clients_find_types_of_rows_and_names_of_types() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    for (sql, expected) in [
+        (
+            "SELECT relname FROM pg_class WHERE relname = 'people' AND reltype > 0",
+            "people",
+        ),
+        (
+            "SELECT count(*) FROM pg_class c JOIN pg_type t ON t.oid = c.reltype",
+            "0",
+        ),
+        (
+            "SELECT n.xmin, nspname FROM pg_namespace n WHERE nspname = 'pg_catalog'",
+            "1|pg_catalog",
+        ),
+        ("SELECT '{23,25}'::regtype[]", "{integer,text}"),
+        (
+            "SELECT ARRAY['int4'::regtype, 'float8'::regtype]",
+            r#"{integer,"double precision"}"#,
+        ),
+        (
+            "SELECT array_agg(atttypid::regtype) FROM pg_attribute \
+             WHERE attrelid = 'people'::regclass AND attnum = 1",
+            "{integer}",
+        ),
+        (
+            "SELECT COALESCE(proallargtypes::regtype[], proargtypes::regtype[])::text[] \
+             FROM pg_proc WHERE proname = 'pg_sleep'",
+            r#"{"double precision"}"#,
+        ),
+        (
+            "SELECT to_regclass('people'), to_regclass('nothing'), to_regtype('int4')::text",
+            "people|NULL|integer",
+        ),
+    ] {
+        let found = answers(&client, sql).await;
+        assert_eq!(found.unwrap(), [expected], "{sql}");
+    }
+}
+
 /// Correlated subqueries keep their values, and a second row is an error. (datafusion-postgres
 /// makes them NULL, and takes the first of many rows.)
 #[tokio::test]

@@ -35,8 +35,9 @@ pub(crate) struct FragmentPlan {
     pub(crate) schema: SchemaRef,
     /// The number of states that a batch may have.
     pub(crate) merge: Merge,
-    /// The session's time zone, on which expressions may depend in addition to their inputs.
-    pub(crate) time_zone: String,
+    /// The session's time zone and style of intervals, on which expressions may depend in addition
+    /// to their inputs.
+    pub(crate) shown: String,
 }
 
 /// An aggregate as planned.
@@ -126,7 +127,7 @@ impl FragmentPlan {
     ) -> Option<Work> {
         let schema = &file.schema;
         let mut class = KeyWriter::default();
-        class.word(&self.time_zone);
+        class.word(&self.shown);
         for expr in &group {
             class.expr(expr, schema)?;
         }

@@ -12,6 +12,7 @@
 //! | an offset over times and intervals | refused | over microseconds |
 //! | an offset over texts and others | added to the text | refused |
 //! | an offset from an infinite date or timestamp | all rows to the end | refused |
+//! | `2 PRECEDING AND 3 PRECEDING`, of any unit | refused | over no rows |
 //!
 //! The rule runs before DataFusion's coercion, which gives offsets the type of the key.
 
@@ -29,7 +30,8 @@ use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility, WindowFrameBound, WindowFrameUnits,
+    ScalarUDFImpl, Signature, Volatility, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowFunctionDefinition, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use postgres_types::Type;
@@ -85,12 +87,56 @@ fn framed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(mut call) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let changed = change(&mut call, schema)?;
+    let is_empty = is_empty(&call.params.window_frame);
+    let mut changed = change(&mut call, schema)?;
+    if is_empty {
+        over_no_rows(&mut call, schema)?;
+        changed = true;
+    }
     Ok(Transformed::new_transformed(
         Expr::WindowFunction(call),
         changed,
     ))
 }
+
+/// Whether a frame ends before it begins. Offsets that are intervals are not compared.
+fn is_empty(frame: &WindowFrame) -> bool {
+    let less = |a: &ScalarValue, b: &ScalarValue| match (a, b) {
+        (ScalarValue::UInt64(Some(a)), ScalarValue::UInt64(Some(b))) => a < b,
+        _ => {
+            let number = |offset: &ScalarValue| Numeric::parse(offset.try_as_str()??);
+            let (a, b) = (number(a), number(b));
+            a.zip(b).is_some_and(|(a, b)| a.compare(&b).is_lt())
+        }
+    };
+    match (&frame.start_bound, &frame.end_bound) {
+        (WindowFrameBound::Preceding(start), WindowFrameBound::Preceding(end)) => less(start, end),
+        (WindowFrameBound::Following(start), WindowFrameBound::Following(end)) => less(end, start),
+        _ => false,
+    }
+}
+
+/// Gives a function no rows: an aggregate by its filter, the others NULL in place of each value.
+fn over_no_rows(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
+    let params = &mut call.params;
+    params.window_frame = WindowFrame::new_bounds(
+        WindowFrameUnits::Rows,
+        WindowFrameBound::CurrentRow,
+        WindowFrameBound::CurrentRow,
+    );
+    if matches!(call.fun, WindowFunctionDefinition::AggregateUDF(_)) {
+        params.filter = Some(Box::new(lit(false)));
+    } else if OF_FRAME.contains(&call.fun.name())
+        && let Some(value) = params.args.first_mut()
+    {
+        let null = ScalarValue::try_from(&value.get_type(schema)?)?;
+        *value = Expr::Literal(null, None);
+    }
+    Ok(())
+}
+
+/// The window functions that read their frame.
+const OF_FRAME: [&str; 3] = ["first_value", "last_value", "nth_value"];
 
 fn change(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     let params = &mut call.params;

@@ -2,14 +2,14 @@
 
 mod facts;
 mod folding;
+mod hidden_columns;
 mod oids;
 mod procedures;
 mod scope;
-mod tableoid;
 
 pub use facts::{EMPTY, FACTS, Fact, TABLES, is_catalog_table};
 pub(super) use folding::Folding;
-pub use oids::OidKind;
+pub(super) use hidden_columns::HiddenColumns;
 pub(super) use oids::Oids;
+pub use oids::{OidKind, TYPE_NAMES};
 pub(super) use procedures::Procedures;
-pub(super) use tableoid::TableOid;

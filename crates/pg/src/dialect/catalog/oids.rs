@@ -3,14 +3,15 @@
 //!
 //! `'people'::regclass` becomes `regclass_oid('people')`, and `….::regclass::text` becomes
 //! `regclass_name(…)`: functions that look up the catalog (`catalog/functions`). A result column
-//! that is such a cast shows the name, as in PostgreSQL. A quoted name of a relation whose size is
-//! asked for is such a cast, too.
+//! that is such a cast shows the name, as in PostgreSQL, also in an array; `to_regclass(…)` does
+//! so, too. A quoted name of a relation whose size is asked for is such a cast. Where it is shown
+//! or cast to text, `x::regtype[]` is `regtype_names(x::text)`.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
-    Query, SelectItem, SetExpr, VisitorMut,
+    ArrayElemTypeDef, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Ident, Query, SelectItem, SetExpr, VisitorMut,
 };
 
 use crate::dialect::ast::{call, is_placeholder, last_word, literal_text, null};
@@ -70,7 +71,12 @@ impl OidKind {
     }
 
     fn of(data_type: &DataType) -> Option<Self> {
-        Some(match type_word(data_type)?.as_str() {
+        Self::named(&type_word(data_type)?)
+    }
+
+    /// The kind with this type.
+    fn named(word: &str) -> Option<Self> {
+        Some(match word {
             "regclass" => Self::Class,
             "regtype" => Self::Type,
             "regnamespace" => Self::Namespace,
@@ -103,11 +109,15 @@ impl VisitorMut for Oids {
             }
             _ => return ControlFlow::Continue(()),
         };
-        if let Some((kind, named)) = oid_cast(inner) {
+        if is_text(data_type)
+            && let Some((kind, named)) = oid_value(inner)
+        {
+            *expr = call(kind.name_function(), vec![argument(named.clone())]);
+        } else if is_text(data_type) || is_texts(data_type) {
+            name_types(inner);
+        } else if let Some((kind, named)) = oid_cast(inner) {
             let named = argument(named.clone());
-            if is_text(data_type) {
-                *expr = call(kind.name_function(), vec![named]);
-            } else if is_oid(data_type) {
+            if is_oid(data_type) {
                 *expr = call(kind.oid_function(), vec![named]);
             }
         } else if let Some(kind) = OidKind::of(data_type) {
@@ -157,13 +167,84 @@ fn shown(body: &mut SetExpr) {
                     SelectItem::ExprWithAlias { expr, alias } => (expr, alias.clone()),
                     _ => continue,
                 };
-                if let Some((kind, named)) = oid_cast(expr) {
-                    let expr = call(kind.name_function(), vec![argument(named.clone())]);
+                if show(expr) {
+                    let expr = std::mem::replace(expr, null());
                     *item = SelectItem::ExprWithAlias { expr, alias };
                 }
             }
         }
         _ => {}
+    }
+}
+
+/// Replaces such a value, or the elements of an array of them, with their names.
+fn show(expr: &mut Expr) -> bool {
+    if let Some((kind, named)) = oid_value(expr) {
+        *expr = call(kind.name_function(), vec![argument(named.clone())]);
+        return true;
+    }
+    if name_types(expr) {
+        return true;
+    }
+    match expr {
+        Expr::Nested(inner) => show(inner),
+        Expr::Array(array) => {
+            let elements = &mut array.elem;
+            let are_oids = elements.iter().all(|element| oid_value(element).is_some());
+            are_oids && elements.iter_mut().fold(false, |_, element| show(element))
+        }
+        Expr::Function(function) if last_word(&function.name).as_deref() == Some("array_agg") => {
+            match &mut function.args {
+                FunctionArguments::List(list) => match list.args.as_mut_slice() {
+                    [FunctionArg::Unnamed(FunctionArgExpr::Expr(element))] => show(element),
+                    _ => false,
+                },
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// Replaces `x::regtype[]`, also as an argument of COALESCE, with an array of names.
+fn name_types(expr: &mut Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => name_types(inner),
+        Expr::Cast {
+            expr: inner,
+            data_type,
+            ..
+        } if is_types(data_type) => {
+            let types = as_text(std::mem::replace(&mut **inner, null()));
+            *expr = call(TYPE_NAMES, vec![types]);
+            true
+        }
+        Expr::Function(function) if last_word(&function.name).as_deref() == Some("coalesce") => {
+            let FunctionArguments::List(list) = &mut function.args else {
+                return false;
+            };
+            let mut is_changed = false;
+            for argument in &mut list.args {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = argument {
+                    is_changed |= name_types(value);
+                }
+            }
+            is_changed
+        }
+        _ => false,
+    }
+}
+
+/// The kind and what is named, of a cast to an oid alias type or a function that returns one.
+fn oid_value(expr: &Expr) -> Option<(OidKind, &Expr)> {
+    match expr {
+        Expr::Nested(inner) => oid_value(inner),
+        Expr::Function(function) => {
+            let name = last_word(&function.name)?;
+            let word = name.strip_prefix("to_")?;
+            Some((OidKind::named(word)?, expr))
+        }
+        other => oid_cast(other),
     }
 }
 
@@ -180,17 +261,43 @@ fn oid_cast(expr: &Expr) -> Option<(OidKind, &Expr)> {
 
 /// Casts a parameter to text, because it is a name and nothing else determines its type.
 fn argument(named: Expr) -> Expr {
-    if !is_placeholder(&named) {
-        return named;
+    if is_placeholder(&named) {
+        as_text(named)
+    } else {
+        named
     }
+}
+
+fn as_text(expr: Expr) -> Expr {
     Expr::Cast {
         kind: CastKind::DoubleColon,
-        expr: Box::new(named),
+        expr: Box::new(expr),
         data_type: DataType::Text,
         array: false,
         format: None,
     }
 }
+
+/// Whether this is the type `regtype[]`.
+fn is_types(data_type: &DataType) -> bool {
+    element_of(data_type).and_then(OidKind::of) == Some(OidKind::Type)
+}
+
+/// Whether this is the type of arrays of texts.
+fn is_texts(data_type: &DataType) -> bool {
+    element_of(data_type).is_some_and(is_text)
+}
+
+fn element_of(data_type: &DataType) -> Option<&DataType> {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(element, _)) => Some(element),
+        _ => None,
+    }
+}
+
+/// The function of the names of types, whose oids or names are in the text of an array or an
+/// `oidvector`.
+pub const TYPE_NAMES: &str = "regtype_names";
 
 fn type_word(data_type: &DataType) -> Option<String> {
     match data_type {

@@ -7,7 +7,9 @@
 //! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
 //! | `1e300::float8` | `pg_cast('1e300', 'float8')` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
+//! | `-(-2147483648)` | `2147483648` |
 //! | `-x`, `~ x`, `@ x`, `|/ x` | functions |
+//! | `x IS DISTINCT FROM 'a'` | `x <distinct> 'a'`, see `operators/distinct.rs` |
 //! | CASE of values of different types | `pg_case(…)`, see `numbers/aggregation/common.rs` |
 //!
 //! Some numbers stay as they are: those of LIMIT, of positions in ORDER BY and GROUP BY, of window
@@ -28,6 +30,10 @@ use crate::dialect::ast::{arguments, call, is_placeholder, last_word, literal_te
 use crate::numbers::aggregation::{CASE, CASE_OF};
 use crate::numbers::numeric::Numeric;
 use crate::visits::Walk;
+
+/// The operators in place of IS DISTINCT FROM and IS NOT DISTINCT FROM.
+pub(crate) const DISTINCT: &str = "\u{1f}distinct";
+pub(crate) const NOT_DISTINCT: &str = "\u{1f}not distinct";
 
 /// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are not planned.
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
@@ -151,14 +157,16 @@ impl VisitorMut for Literals {
             Expr::UnaryOp {
                 op: UnaryOperator::Minus,
                 expr: inner,
-            } => {
-                if let Expr::Value(value) = inner.as_ref()
-                    && let Value::Number(digits, false) = &value.value
-                    && let Some(typed) = typed(digits, true)
-                {
-                    *expr = typed;
+            } => match signed(inner) {
+                Some((digits, false)) => {
+                    if let Some(typed) = typed(digits, true) {
+                        *expr = typed;
+                    }
                 }
-            }
+                // It is typed when it is left.
+                Some((digits, true)) => *expr = number(digits, false),
+                None => {}
+            },
             _ => {}
         }
         ControlFlow::Continue(())
@@ -193,6 +201,16 @@ impl VisitorMut for Literals {
                     *expr = called;
                 }
             }
+            Expr::IsDistinctFrom(left, right) => {
+                if let Some(compared) = beside_constant(left, DISTINCT, right) {
+                    *expr = compared;
+                }
+            }
+            Expr::IsNotDistinctFrom(left, right) => {
+                if let Some(compared) = beside_constant(left, NOT_DISTINCT, right) {
+                    *expr = compared;
+                }
+            }
             Expr::Case { .. } => {
                 if let Some(called) = case(expr) {
                     *expr = called;
@@ -209,6 +227,18 @@ impl VisitorMut for Literals {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `left op right`, if one of them, and only one, is an untyped constant.
+fn beside_constant(left: &mut Expr, op: &str, right: &mut Expr) -> Option<Expr> {
+    if literal_text(left).is_some() == literal_text(right).is_some() {
+        return None;
+    }
+    Some(Expr::BinaryOp {
+        left: Box::new(std::mem::replace(left, null())),
+        op: BinaryOperator::Custom(op.to_owned()),
+        right: Box::new(std::mem::replace(right, null())),
+    })
 }
 
 /// `x BETWEEN SYMMETRIC a AND b`, where `tokens.rs` has turned SYMMETRIC into a prefix operator of
@@ -314,6 +344,23 @@ fn typed(digits: &str, negative: bool) -> Option<Expr> {
         return negative.then(|| number(digits, true));
     }
     Some(cast(text(&signed), &Target::Numeric(None)))
+}
+
+/// The digits of a number, and whether it has a sign: `-(-5)` is 5, as the grammar of PostgreSQL
+/// negates constants.
+fn signed(expr: &Expr) -> Option<(&str, bool)> {
+    match expr {
+        Expr::Nested(inner) => signed(inner),
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: inner,
+        } => signed(inner).map(|(digits, negative)| (digits, !negative)),
+        Expr::Value(value) => match &value.value {
+            Value::Number(digits, false) => Some((digits.as_str(), false)),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A number that is not rewritten. The visitor also visits what replaces a signed number, so that

@@ -6,23 +6,18 @@
 //! | `x AT TIME ZONE z` | `timezone(z, x)` |
 //! | `EXTRACT('year' FROM x)` | `EXTRACT(year FROM x)` |
 //! | `(a, b) OVERLAPS (c, d)` | `overlaps(a, b, c, d)` |
-//! | `RANGE '1 day' PRECEDING` | `RANGE INTERVAL '1 day ' PRECEDING` |
 //! | `make_interval(days => 10)` | `make_interval(0, 0, 0, 10, 0, 0, 0)` |
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Interval, NamedWindowExpr, Select, Value, VisitorMut, WindowFrameBound, WindowFrameUnits,
-    WindowSpec, WindowType,
+    Interval, NamedWindowExpr, Select, Value, VisitorMut, WindowType,
 };
 
+use super::frames;
 use crate::casts::CAST;
-use crate::dialect::ast::{arguments, call, last_word, literal_text, text};
-
-/// The end of an offset of RANGE that is a text. DataFusion keeps numbers as texts, too, and `30`
-/// is no offset for a date, but `'30'` is 30 seconds.
-pub(crate) const TEXT_OFFSET: char = ' ';
+use crate::dialect::ast::{call, last_word, literal_text, text};
 
 pub(in crate::dialect) struct Times;
 
@@ -32,7 +27,7 @@ impl VisitorMut for Times {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for window in &mut select.named_window {
             if let NamedWindowExpr::WindowSpec(window) = &mut window.1 {
-                with_intervals(window);
+                frames::write_offsets(window);
             }
         }
         ControlFlow::Continue(())
@@ -74,7 +69,7 @@ impl VisitorMut for Times {
             Expr::Function(Function {
                 over: Some(WindowType::WindowSpec(window)),
                 ..
-            }) => with_intervals(window),
+            }) => frames::write_offsets(window),
             Expr::Function(function) if is_make_interval(function) => {
                 if let Some(arguments) = positional(function) {
                     *expr = call("make_interval", arguments);
@@ -84,51 +79,6 @@ impl VisitorMut for Times {
         }
         ControlFlow::Continue(())
     }
-}
-
-/// Writes the offsets of RANGE that are texts or intervals as DataFusion reads them.
-fn with_intervals(window: &mut WindowSpec) {
-    let Some(frame) = &mut window.window_frame else {
-        return;
-    };
-    if frame.units != WindowFrameUnits::Range {
-        return;
-    }
-    let bounds = std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound);
-    for bound in bounds {
-        let (WindowFrameBound::Preceding(Some(offset)) | WindowFrameBound::Following(Some(offset))) =
-            bound
-        else {
-            continue;
-        };
-        if let Some(value) = interval_text(offset) {
-            **offset = Expr::Interval(Interval {
-                value: Box::new(text(&format!("{value}{TEXT_OFFSET}"))),
-                leading_field: None,
-                leading_precision: None,
-                last_field: None,
-                fractional_seconds_precision: None,
-            });
-        }
-    }
-}
-
-/// The text of an offset: `'1 day'`, or the rewritten `interval '1 day'` and `interval '1' day`.
-fn interval_text(offset: &Expr) -> Option<String> {
-    if let Some(plain) = literal_text(offset) {
-        return Some(plain.to_owned());
-    }
-    let Expr::Function(function) = offset else {
-        return None;
-    };
-    let [value, target] = arguments(function)?[..] else {
-        return None;
-    };
-    let (value, target) = (literal_text(value)?, literal_text(target)?);
-    let is_cast = last_word(&function.name).as_deref() == Some(CAST);
-    let unit = target.strip_prefix("interval").filter(|_| is_cast)?;
-    let unit = unit.trim_start_matches(':');
-    Some(format!("{value} {unit}").trim_end().to_owned())
 }
 
 /// The type of a qualified interval.

@@ -7,6 +7,7 @@
 //! | `format(t, VARIADIC a)` | `pg_format_array(t, a)` |
 //! | `json_extract_path(j, VARIADIC a)`, also of jsonb | `j #> a` |
 //! | `json_extract_path_text(j, VARIADIC a)`, also of jsonb | `j #>> a` |
+//! | `num_nulls(VARIADIC ARRAY[a, b])` and others that take any values | `num_nulls(a, b)` |
 //!
 //! `lexical/phrases.rs` writes `VARIADIC a` as a call of [`VARIADIC`].
 //! Not here: other functions with such arguments, which are refused (0A000).
@@ -56,6 +57,16 @@ fn replaced(name: &str, first: Vec<Expr>, array: Expr) -> Expr {
         let message = "VARIADIC argument must be an array";
         return call(FAIL, vec![text("42804"), text(message)]);
     }
+    if let Expr::Array(elements) = &array
+        && first.is_empty()
+        && TAKE_VALUES.contains(&name)
+        && !elements
+            .elem
+            .iter()
+            .any(|element| matches!(element, Expr::Array(_)))
+    {
+        return call(name, elements.elem.clone());
+    }
     match (name, <[Expr; 1]>::try_from(first)) {
         ("concat", Err(none)) if none.is_empty() => call("array_to_string", vec![array, text("")]),
         ("concat_ws", Ok([separator])) => call("array_to_string", vec![array, separator]),
@@ -72,6 +83,16 @@ fn replaced(name: &str, first: Vec<Expr>, array: Expr) -> Expr {
         }
     }
 }
+
+/// Functions of any number of values of any types.
+const TAKE_VALUES: [&str; 6] = [
+    "json_build_array",
+    "json_build_object",
+    "jsonb_build_array",
+    "jsonb_build_object",
+    "num_nonnulls",
+    "num_nulls",
+];
 
 fn path(json: Expr, op: BinaryOperator, steps: Expr) -> Expr {
     Expr::Nested(Box::new(Expr::BinaryOp {

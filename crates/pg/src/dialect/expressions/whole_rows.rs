@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `SELECT t FROM t` | `SELECT t <whole> t.⟨row⟩ AS t FROM (SELECT * FROM t) ⟨rows of t⟩` |
 //! | `count(t)` | `count(t <whole> t.⟨row⟩)` |
-//! | `count(t.*)` | `count(t.⟨row⟩)` |
+//! | `count(t.*)`, `(t.*)::text` | `count(t.⟨row⟩)`, `(t.⟨row⟩)::text` |
 //! | `t IS NULL` | `fields_null(t <whole> t.⟨row⟩, true)` |
 //! | `(t).a` | `(t <whole> t.⟨row⟩) <field> 'a'` |
 //! | `t.a[1]` | `a[1]` of `t`, whose name is no value here |
@@ -89,9 +89,6 @@ impl VisitorMut for Queries {
 
 fn in_select(select: &mut Select, order_by: Option<&mut OrderBy>) {
     let relations = relations(select);
-    if relations.is_empty() {
-        return;
-    }
     for item in &mut select.projection {
         named(item, &relations);
     }
@@ -282,6 +279,15 @@ impl Whole {
         })
     }
 
+    /// The row that `name.*` is: never a column of the relation's name.
+    fn row_of(&mut self, name: &ObjectName) -> Option<Expr> {
+        let name = name.0.last().and_then(|part| part.as_ident())?;
+        match self.row(name)? {
+            Expr::BinaryOp { right: row, .. } => Some(*row),
+            _ => None,
+        }
+    }
+
     fn is_apart(&self, factor: &TableFactor) -> bool {
         self.queries.is_empty() && matches!(factor, TableFactor::Derived { lateral: false, .. })
     }
@@ -340,6 +346,13 @@ impl VisitorMut for Whole {
                     *expr = field;
                 }
             }
+            Expr::Cast { expr: inner, .. } => {
+                if let Expr::QualifiedWildcard(name, _) = unbracketed(inner)
+                    && let Some(row) = self.row_of(name)
+                {
+                    **inner = row;
+                }
+            }
             Expr::IsNull(inner) if is_row(inner) => *expr = fields_null(inner, true),
             Expr::IsNotNull(inner) if is_row(inner) => *expr = fields_null(inner, false),
             Expr::Function(function) if last_word(&function.name).as_deref() != Some("row") => {
@@ -347,11 +360,9 @@ impl VisitorMut for Whole {
                     for argument in &mut list.args {
                         if let FunctionArg::Unnamed(argument) = argument
                             && let FunctionArgExpr::QualifiedWildcard(name) = argument
-                            && let Some(name) = name.0.last().and_then(|part| part.as_ident())
-                            && let Some(Expr::BinaryOp { right: row, .. }) = self.row(name)
+                            && let Some(row) = self.row_of(name)
                         {
-                            // Not a column of the relation's name.
-                            *argument = FunctionArgExpr::Expr(*row);
+                            *argument = FunctionArgExpr::Expr(row);
                         }
                     }
                 }
@@ -397,6 +408,13 @@ fn field(root: &mut Expr, access_chain: &[AccessExpr]) -> Option<Expr> {
         }
     }
     Some(value)
+}
+
+fn unbracketed(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => unbracketed(inner),
+        other => other,
+    }
 }
 
 fn is_row(expr: &Expr) -> bool {

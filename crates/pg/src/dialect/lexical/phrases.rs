@@ -14,6 +14,7 @@
 //! | `f(a, VARIADIC b)` | `f(a, pg_variadic(b))` (`expressions/variadic.rs`) |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
 //! | `RANGE '1 day'::interval PRECEDING` | `RANGE '1 day' PRECEDING` |
+//! | `(json_each(j)).*` | `(json_each(j)).key, (json_each(j)).value` |
 //! | `interval(2) '1.239 s'` | `'1.239 s'::interval(2)`: sqlparser drops the digits |
 //! | `'a'` and, on the next line, `'b'` | `'ab'`; on the same line, an error |
 
@@ -58,6 +59,9 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
             Some("for") => key_lock(tokens, &next),
             Some("variadic") => variadic(tokens, at, before),
             Some("interval") => digits_behind(tokens, &next),
+            Some("json_each" | "json_each_text" | "jsonb_each" | "jsonb_each_text") => {
+                every_member(tokens, at, before, &next)
+            }
             _ => None,
         };
         if let Some((end, with)) = replaced {
@@ -74,9 +78,23 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
 pub(in crate::dialect) const VARIADIC: &str = "pg_variadic";
 
 /// The words that begin phrases.
-const PHRASES: [&str; 12] = [
-    "fetch", "isnull", "table", "only", "escape", "like", "ilike", "exists", "values", "for",
-    "variadic", "interval",
+const PHRASES: [&str; 16] = [
+    "fetch",
+    "isnull",
+    "table",
+    "only",
+    "escape",
+    "like",
+    "ilike",
+    "exists",
+    "values",
+    "for",
+    "variadic",
+    "interval",
+    "json_each",
+    "json_each_text",
+    "jsonb_each",
+    "jsonb_each_text",
 ];
 
 /// The position after a phrase, and the tokens that replace it.
@@ -424,6 +442,35 @@ fn digits_behind(tokens: &[TokenWithSpan], next: &[usize]) -> Replacement {
         with.extend(words("INTERVAL"));
         with.extend([open, digits, close].map(|at| tokens[at].token.clone()));
         (text + 1, with)
+    })
+}
+
+/// The columns of a call whose rows are pairs, in brackets and with a star behind it.
+fn every_member(
+    tokens: &[TokenWithSpan],
+    at: usize,
+    before: Option<&TokenWithSpan>,
+    next: &[usize],
+) -> Replacement {
+    let is = |at: usize, token: &Token| tokens[at].token == *token;
+    let open = next
+        .first()
+        .copied()
+        .filter(|open| is(*open, &Token::LParen))?;
+    before.filter(|before| before.token == Token::LParen)?;
+    let close = closing(tokens, open)?;
+    let [bracket, period, star, ..] = followers(tokens, close)[..] else {
+        return None;
+    };
+    let is_whole =
+        is(bracket, &Token::RParen) && is(period, &Token::Period) && is(star, &Token::Mul);
+    is_whole.then(|| {
+        let call = || tokens[at..=close].iter().map(|token| token.token.clone());
+        let column = |name| [Token::RParen, Token::Period, Token::make_word(name, None)];
+        let mut with: Vec<Token> = call().chain(column("key")).collect();
+        with.extend([Token::Comma, Token::LParen]);
+        with.extend(call().chain(column("value")));
+        (star + 1, with)
     })
 }
 

@@ -55,6 +55,7 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
     }
     let first = tokens.iter().find(|token| !is_space(&token.token));
     if first.is_some_and(|first| is_word(&first.token, Keyword::COPY)) {
+        name_headers(tokens);
         quote_every_column(tokens);
     }
     Ok(())
@@ -128,15 +129,21 @@ fn written(tokens: &[TokenWithSpan]) -> Vec<usize> {
         .collect()
 }
 
-/// `(t).*` becomes `t.*` in a list of columns; beside an operator `t.*` becomes `t`.
-fn whole_rows(tokens: &mut [TokenWithSpan]) {
+/// `(t).*` and `(t.*)` become `t.*` in a list of columns, and `t.*::text` becomes `(t.*)::text`;
+/// beside an operator `t.*` becomes `t`.
+fn whole_rows(tokens: &mut Vec<TokenWithSpan>) {
     let written = written(tokens);
     let at = |place: usize| written.get(place).map(|at| &tokens[*at].token);
     let is_operator = |token: Option<&Token>| {
         use Token::{Eq, Gt, GtEq, Lt, LtEq, Neq};
         matches!(token, Some(Eq | Neq | Lt | Gt | LtEq | GtEq))
     };
+    let ends_item = |token: Option<&Token>| match token {
+        None | Some(Token::Comma | Token::RParen | Token::SemiColon) => true,
+        Some(word) => is_word(word, Keyword::FROM),
+    };
     let mut dropped = vec![];
+    let mut bracketed = vec![];
     for place in 0..written.len() {
         let before = place.checked_sub(1).and_then(at);
         let begins = before.is_some_and(|before| {
@@ -152,6 +159,24 @@ fn whole_rows(tokens: &mut [TokenWithSpan]) {
                 Some(Token::Period),
                 Some(Token::Mul),
             ] if begins => dropped.extend([written[place], written[place + 2]]),
+            [
+                Some(Token::LParen),
+                Some(Token::Word(_)),
+                Some(Token::Period),
+                Some(Token::Mul),
+                Some(Token::RParen),
+            ] if begins && ends_item(at(place + 5)) => {
+                dropped.extend([written[place], written[place + 4]]);
+            }
+            [
+                Some(Token::Word(_)),
+                Some(Token::Period),
+                Some(Token::Mul),
+                Some(Token::DoubleColon),
+                _,
+            ] if before != Some(&Token::Period) => {
+                bracketed.push((written[place], written[place + 2]));
+            }
             [
                 Some(Token::Word(_)),
                 Some(Token::Period),
@@ -170,6 +195,13 @@ fn whole_rows(tokens: &mut [TokenWithSpan]) {
     }
     for at in dropped {
         tokens[at].token = Token::Whitespace(Whitespace::Space);
+    }
+    // Backwards, because a bracket moves the tokens after it.
+    for (first, last) in bracketed.into_iter().rev() {
+        let span = tokens[first].span;
+        let bracket = |token| TokenWithSpan { token, span };
+        tokens.insert(last + 1, bracket(Token::RParen));
+        tokens.insert(first, bracket(Token::LParen));
     }
 }
 
@@ -293,6 +325,42 @@ fn similar_substrings(tokens: &mut [TokenWithSpan]) {
             }
             _ => {}
         }
+    }
+}
+
+/// `HEADER on` behind COPY's target becomes `HEADER TRUE`: sqlparser reads no other words there.
+fn name_headers(tokens: &mut [TokenWithSpan]) {
+    let written = written(tokens);
+    let mut depth = 0_usize;
+    let mut has_target = false;
+    for at in written.windows(2) {
+        let [word, value] = [at[0], at[1]].map(|at| &tokens[at].token);
+        match word {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::SemiColon => return,
+            word if depth == 0 && is_word(word, Keyword::TO) => has_target = true,
+            word if depth == 1 && has_target && is_word(word, Keyword::HEADER) => {
+                if let Some(choice) = choice(value) {
+                    tokens[at[1]].token = Token::make_keyword(choice);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The keyword for the value of an option that is on or off.
+fn choice(value: &Token) -> Option<&'static str> {
+    let text = match value {
+        Token::Word(word) => &word.value,
+        Token::SingleQuotedString(text) | Token::Number(text, _) => text,
+        _ => return None,
+    };
+    match text.to_ascii_lowercase().as_str() {
+        "on" | "true" | "1" => Some("TRUE"),
+        "off" | "false" | "0" => Some("FALSE"),
+        _ => None,
     }
 }
 

@@ -341,6 +341,10 @@ fn figured(expr: &Expr) -> Option<Figured> {
     match expr {
         Expr::Identifier(word) => Some(Figured::strong(folded(word))),
         Expr::CompoundIdentifier(words) => words.last().map(folded).map(Figured::strong),
+        Expr::QualifiedWildcard(table, _) => {
+            let table = table.0.last()?.as_ident()?;
+            Some(Figured::strong(folded(table)))
+        }
         Expr::Nested(inner) | Expr::Collate { expr: inner, .. } => figured(inner),
         // The last field's name, also in front of subscripts.
         Expr::CompoundFieldAccess { root, access_chain } => {

@@ -10,6 +10,7 @@
 //! | `SELECT sum(x) AS x … ORDER BY sum(x)` | the result's `x` gets a name that no expression has |
 //! | `SELECT count(*) … ORDER BY count` | the name that the result's column was given |
 //! | `SELECT DISTINCT f(x) … ORDER BY f(x)` | the same |
+//! | `SELECT *, t.x AS x … ORDER BY x` | `SELECT *, t.x`: with a name it is another column |
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -19,7 +20,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut,
 };
 
-use super::column_names::{first_select, folded};
+use super::column_names::{first_select, folded, is_wild};
 use crate::names::{MARK, on_the_wire};
 use crate::visits::{Walk, visit_expressions};
 
@@ -44,6 +45,7 @@ fn meant(query: &mut Query) {
     let OrderByKind::Expressions(keys) = &mut order_by.kind else {
         return;
     };
+    let is_wild = is_wild(&query.body);
     let SetExpr::Select(select) = query.body.as_mut() else {
         if let Some(first) = first_select(&mut query.body) {
             for key in keys {
@@ -65,6 +67,11 @@ fn meant(query: &mut Query) {
             continue;
         };
         let name = folded(alias);
+        if is_wild && column(expr).as_ref() == Some(&name) {
+            let expr = expr.clone();
+            *item = SelectItem::UnnamedExpr(expr);
+            continue;
+        }
         if of_input.contains(&name) && column(expr) != Some(name.clone()) {
             *alias = Ident::with_quote('"', format!("{name}{MARK}{position}"));
         }

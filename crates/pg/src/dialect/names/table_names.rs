@@ -145,6 +145,11 @@ impl VisitorMut for Scopes {
                     whole.for_each(|table| self.follow(table));
                 }
             }
+            Expr::QualifiedWildcard(ObjectName(words), _) => {
+                if let [ObjectNamePart::Identifier(table)] = words.as_mut_slice() {
+                    self.follow(table);
+                }
+            }
             Expr::CompoundIdentifier(words) => {
                 if let [schema, table, _] = words.as_slice()
                     && self.query_of(&folded(schema)).is_none()

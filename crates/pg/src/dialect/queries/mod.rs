@@ -12,6 +12,7 @@
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
 //! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
 //! | `windows` | `OVER w`, `OVER (w ROWS …)` | windows written out |
+//! | `samples` | `t TABLESAMPLE SYSTEM (10)` | a subquery with a condition |
 //! | `aliases` | `(VALUES (1, 2)) AS t(a)` | all columns named |
 //! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
 //! | here | `DISTINCT ON (b, 1) … ORDER BY a, b` | `DISTINCT ON (a, b) … ORDER BY a, b` |
@@ -25,6 +26,7 @@ mod items;
 mod limits;
 mod outer_aggregates;
 mod rows;
+mod samples;
 mod set_keys;
 pub(crate) mod using;
 mod values;
@@ -39,6 +41,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::ast::{each_branch, item_expr};
 use crate::visits::Walk;
 use limits::position;
+pub(super) use samples::Samples;
 
 /// Rewrites the clauses of all queries of a statement.
 pub(super) fn rewrite(statement: &mut Statement) {

@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     Value, WindowSpec, WindowType,
 };
 
-use crate::dialect::ast::{arguments, boolean, call, is_aggregate, last_word, text};
+use crate::dialect::ast::{arguments, boolean, call, is_aggregate, last_word, null, number, text};
 use crate::dialect::lexical::{is_mark, marks};
 use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
@@ -78,8 +78,8 @@ impl Windows {
                     *expr = call(FAIL, vec![text("42804"), text(message)]);
                     return;
                 }
-                if let Some(shifted) = with_default(function) {
-                    *expr = shifted;
+                if let Some(other) = with_default(function).or_else(|| of_null(function)) {
+                    *expr = other;
                 }
             }
             Err(fails) => *expr = *fails,
@@ -156,7 +156,7 @@ fn is_untyped(value: &Expr) -> bool {
 
 /// `lag(x, n, d)` becomes `CASE WHEN lag(true, n) IS NULL THEN d ELSE lag(x, n) END`, because
 /// DataFusion accepts only constants as defaults, and casts them to the type of `x`. PostgreSQL
-/// finds a common type of `x` and `d`, as CASE does.
+/// finds a common type of `x` and `d`, as CASE does. Without a number of rows there is no default.
 fn with_default(function: &Function) -> Option<Expr> {
     let name = last_word(&function.name)?;
     let [value, rows, default] = arguments(function)?[..] else {
@@ -174,16 +174,59 @@ fn with_default(function: &Function) -> Option<Expr> {
         }
         shifted
     };
-    Some(Expr::Nested(Box::new(Expr::Case {
+    let is_none = CaseWhen {
+        condition: Expr::IsNull(Box::new(rows.clone())),
+        result: null(),
+    };
+    let is_beyond = CaseWhen {
+        condition: Expr::IsNull(Box::new(shifted(&boolean(true)))),
+        result: default.clone(),
+    };
+    let mut conditions = vec![];
+    conditions.extend((!is_number(rows)).then_some(is_none));
+    conditions.push(is_beyond);
+    Some(case(conditions, Some(shifted(value))))
+}
+
+/// `ntile(NULL)` is NULL; DataFusion refuses it.
+fn of_null(function: &Function) -> Option<Expr> {
+    let [count] = arguments(function)?[..] else {
+        return None;
+    };
+    let count = match count {
+        Expr::Cast { expr, .. } => expr.as_ref(),
+        count => count,
+    };
+    if last_word(&function.name).as_deref() != Some("ntile") || !is_null(count) {
+        return None;
+    }
+    let mut of_one = call("ntile", vec![number(1)]);
+    if let Expr::Function(made) = &mut of_one {
+        made.over.clone_from(&function.over);
+    }
+    let never = CaseWhen {
+        condition: boolean(false),
+        result: of_one,
+    };
+    Some(case(vec![never], None))
+}
+
+fn case(conditions: Vec<CaseWhen>, otherwise: Option<Expr>) -> Expr {
+    Expr::Nested(Box::new(Expr::Case {
         case_token: AttachedToken::empty(),
         end_token: AttachedToken::empty(),
         operand: None,
-        conditions: vec![CaseWhen {
-            condition: Expr::IsNull(Box::new(shifted(&boolean(true)))),
-            result: default.clone(),
-        }],
-        else_result: Some(Box::new(shifted(value))),
-    })))
+        conditions,
+        else_result: otherwise.map(Box::new),
+    }))
+}
+
+fn is_number(value: &Expr) -> bool {
+    match value {
+        Expr::UnaryOp { expr, .. } | Expr::Nested(expr) => is_number(expr),
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        _ => false,
+    }
 }
 
 fn is_null(value: &Expr) -> bool {

@@ -8,9 +8,11 @@ use datafusion::error::Result;
 
 use super::{TYPES, given, write};
 use crate::PgError;
+use crate::casts::arrow_cast;
+use crate::dialect::{elements, nested};
 use crate::functions::arrays::text_elements;
 use crate::functions::scalar::Take::{Any, Bool, List};
-use crate::functions::scalar::{Form, Function, Give, Row, Value};
+use crate::functions::scalar::{Form, Function, Give, Row, Value, is_text};
 use crate::values::json_quoted;
 
 /// One element of `json_agg`: `pg_element(value)`, a JSON text. (The list that `array_agg` builds
@@ -145,9 +147,36 @@ fn build_object(row: &Row<'_>) -> Result<String> {
     Ok(format!("{{{}}}", members.join(", ")))
 }
 
+/// The elements of a text such as `{{a,1},{b,2}}`; `None` for other texts and other values.
+fn pairs_in_text(row: &Row<'_>) -> Result<Option<Vec<Option<String>>>> {
+    let (array, at) = row.array(0);
+    if !is_text(array.data_type()) {
+        return Ok(None);
+    }
+    let texts = arrow_cast(array, &DataType::Utf8)?;
+    let Some(parts) = nested(texts.as_string::<i32>().value(at)) else {
+        return Ok(None);
+    };
+    let parts = parts.into_iter().map(elements);
+    let Some(parts) = parts.collect::<Option<Vec<_>>>() else {
+        return Ok(None);
+    };
+    let width = parts.first().map_or(0, Vec::len);
+    if parts.iter().any(|part| part.len() != width) {
+        return Ok(None);
+    }
+    if width != 2 {
+        return Err(PgError::new("2202E", "array must have two columns").into());
+    }
+    Ok(Some(parts.into_iter().flatten().collect()))
+}
+
 /// `json_object` from keys and values in one array or two.
 fn object(row: &Row<'_>) -> Result<String> {
-    let first = text_elements(row, 0)?;
+    let first = match pairs_in_text(row)? {
+        Some(pairs) if row.len() == 1 => pairs,
+        _ => text_elements(row, 0)?,
+    };
     let pairs: Vec<(Option<String>, Option<String>)> = if row.len() > 1 {
         let values = text_elements(row, 1)?;
         if values.len() != first.len() {

@@ -9,11 +9,12 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
+use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::ColumnarValue;
 
 use super::{Take, is_bytes, is_text, marked_type};
-use crate::output::{CellWriter, field_writer, in_zone};
+use crate::output::{CellWriter, IntervalStyle, field_writer, in_style, in_zone};
 use crate::values::{Json, bytea_from_text};
 
 /// One argument, for all rows.
@@ -39,12 +40,12 @@ enum Cells {
 }
 
 impl Column {
-    /// With a `zone`, timestamps are converted to it.
+    /// With settings, timestamps and intervals are as a session with them shows them.
     pub(super) fn new(
         value: &ColumnarValue,
         field: &FieldRef,
         take: Take,
-        zone: Option<&str>,
+        settings: Option<&ConfigOptions>,
     ) -> Result<Self> {
         let (array, constant) = match value {
             ColumnarValue::Array(array) => (array.clone(), false),
@@ -54,8 +55,12 @@ impl Column {
             DataType::Dictionary(_, values) => as_type(&array, values)?,
             _ => array,
         };
-        let array = match zone {
-            Some(zone) => in_zone(&array, zone)?,
+        let array = match settings {
+            Some(settings) => {
+                let zone = settings.execution.time_zone.as_deref();
+                let array = in_zone(&array, zone.unwrap_or("UTC"))?;
+                in_style(&array, IntervalStyle::of(settings))?
+            }
             None => array,
         };
         let cells = match (take, array.data_type()) {

@@ -328,8 +328,7 @@ impl ScalarUDFImpl for Function {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let form = self.form(&args.arg_fields)?;
-        let zone = args.config_options.execution.time_zone.as_deref();
-        let zone = zone.unwrap_or("UTC");
+        let settings = args.config_options.as_ref();
         let columns = args
             .args
             .iter()
@@ -337,10 +336,10 @@ impl ScalarUDFImpl for Function {
             .enumerate()
             .map(|(at, (value, field))| {
                 let take = form.take(at);
-                // The text of a timestamp is in the session's zone.
+                // The text of a timestamp is in the session's zone, an interval's in its style.
                 let is_shown = matches!(take, Take::Any | Take::List)
                     && matches!(form.gives, Give::Text | Give::Marked(_));
-                Column::new(value, field, take, is_shown.then_some(zone))
+                Column::new(value, field, take, is_shown.then_some(settings))
             })
             .collect::<Result<Vec<_>>>()?;
         let is_constant = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));

@@ -12,6 +12,7 @@
 //! S3: a second row is an error (21000) where the value is used, not where it is joined: a branch
 //! of CASE that is not taken does not fail.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::{DFSchema, JoinType, ScalarValue, Spans};
@@ -183,7 +184,7 @@ fn grouped(around: &mut Around, plan: &LogicalPlan, names: &mut Names) -> Result
     let keys = keys(&pairs);
     let right = counted(
         pulled.plan,
-        keys.clone(),
+        apart(&keys, names),
         value.clone(),
         &alias,
         around.plan.schema(),
@@ -203,6 +204,19 @@ fn keys(pairs: &[(Expr, Expr)]) -> Vec<Expr> {
         }
     }
     keys
+}
+
+/// The keys with names of their own: a cast has the name of its operand.
+fn apart(keys: &[Expr], names: &mut Names) -> Vec<Expr> {
+    let mut known = HashSet::new();
+    let named = keys.iter().map(|key| {
+        if known.insert(key.schema_name().to_string()) {
+            key.clone()
+        } else {
+            key.clone().alias(names.next("__key_"))
+        }
+    });
+    named.collect()
 }
 
 /// The equalities between the outer sides and the columns that hold the keys.
@@ -252,7 +266,7 @@ pub(in crate::subqueries) fn aggregated(
     let defaults = defaults.map(|(call, field)| default_of(call, field.data_type()));
     let defaults: Vec<ScalarValue> = defaults.collect::<Result<_>>()?;
     let keys = keys(&pairs);
-    let right = Aggregate::try_new(Arc::new(pulled.plan), keys.clone(), calls)?;
+    let right = Aggregate::try_new(Arc::new(pulled.plan), apart(&keys, names), calls)?;
     let right = aliased(
         LogicalPlan::Aggregate(right),
         &names.next("__scalar_"),

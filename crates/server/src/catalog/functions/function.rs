@@ -43,7 +43,7 @@ pub(super) enum Give {
 }
 
 impl Give {
-    fn data_type(self) -> DataType {
+    pub(super) fn data_type(self) -> DataType {
         match self {
             Self::Oid => DataType::Int32,
             Self::Number => DataType::Int64,

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::scalar::ScalarValue;
 
 use super::Take::{Bool, Number, NumberOrText, Text};
 use super::format_type::Types;
@@ -14,7 +16,7 @@ use super::{Known, Read, session};
 use crate::catalog::model::{Model, PG_CATALOG, named};
 use crate::catalog::rows::OWNER;
 use crate::catalog::tables::Shipped;
-use coscan_pg::dialect::OidKind;
+use coscan_pg::dialect::{OidKind, TYPE_NAMES, elements};
 
 /// The present names and oids of all objects.
 #[derive(Clone)]
@@ -67,9 +69,36 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
             },
         ));
     }
+    functions.push(type_names(&names));
     functions.extend(shown(&names));
     functions.extend(visible(&names));
     functions
+}
+
+/// The names of the types in the text of an array, or of an `oidvector`, whose oids have blanks
+/// between them.
+fn type_names(names: &Names) -> Function {
+    let names = names.clone();
+    Function::new(TYPE_NAMES, &[Text], Give::Texts, move |row| {
+        let Some(list) = row.text(0) else {
+            return ScalarValue::try_from(&Give::Texts.data_type());
+        };
+        let given: Vec<Option<String>> = if list.starts_with('{') {
+            elements(list).unwrap_or_default()
+        } else {
+            let oids = list.split_whitespace();
+            oids.map(|oid| Some(oid.to_owned())).collect()
+        };
+        let named = |element: Option<String>| -> Result<ScalarValue> {
+            let found = element.map(|name| names.required(OidKind::Type, &name, row));
+            let found = found.transpose()?;
+            Ok(text(found.map(|oid| names.name(OidKind::Type, oid, row))))
+        };
+        let found = given.into_iter().map(named);
+        let found: Vec<ScalarValue> = found.collect::<Result<_>>()?;
+        let found = ScalarValue::new_list(&found, &DataType::Utf8, true);
+        Ok(ScalarValue::List(found))
+    })
 }
 
 fn to_function(kind: OidKind) -> &'static str {

@@ -2,8 +2,8 @@
 //!
 //! Idea: those that wait are DataFusion's asynchronous functions, so that a wait takes no thread.
 //! A cancel request, a timeout or the client's end drops the query, and the wait with it.
-//! Not here: `pg_sleep_for`, `pg_sleep_until`. `pg_sleep('1')` is not resolved, because such a
-//! function's arguments cannot be texts.
+//! Not here: `pg_sleep_for`, `pg_sleep_until` and `pg_sleep('1')`, which the dialect writes with
+//! `pg_sleep` of a number, because the arguments of such functions cannot be texts.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

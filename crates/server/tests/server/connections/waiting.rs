@@ -48,6 +48,22 @@ async fn a_sleep_takes_its_time_and_can_be_interrupted() {
     assert_eq!(one(&client, "SELECT pg_sleep(0.3)").await.unwrap(), "");
     assert_eq!(one(&client, "SELECT pg_sleep(NULL)").await.unwrap(), "NULL");
     assert!(start.elapsed() >= Duration::from_millis(300));
+    for sql in [
+        "SELECT pg_sleep('0.1')",
+        "SELECT pg_sleep_for('100 milliseconds')",
+        "SELECT pg_sleep_for(interval '0.1 seconds')",
+        "SELECT pg_sleep_until(clock_timestamp() + '100 ms')",
+    ] {
+        let start = Instant::now();
+        assert_eq!(one(&client, sql).await.unwrap(), "", "{sql}");
+        assert!(start.elapsed() >= Duration::from_millis(90), "{sql}");
+    }
+    assert_eq!(
+        one(&client, "SELECT pg_sleep_until('2001-01-01')")
+            .await
+            .unwrap(),
+        ""
+    );
     // The driver asks for the parameter's type.
     client
         .query("SELECT pg_sleep($1)", &[&0.01_f64])

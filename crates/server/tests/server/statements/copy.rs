@@ -31,6 +31,18 @@ async fn copy_to_stdout_sends_rows() {
             "id,name\n1,Ada\n2,Barbara\n3,\n",
         ),
         (
+            "COPY (SELECT id, name FROM people WHERE id = 1) TO STDOUT (FORMAT csv, HEADER on)",
+            "id,name\n1,Ada\n",
+        ),
+        (
+            "COPY (SELECT id, name FROM people WHERE id = 1) TO STDOUT (header 'OFF', FORMAT csv)",
+            "1,Ada\n",
+        ),
+        (
+            "COPY (SELECT 1 AS a FROM people p JOIN people header ON p.id = 1 LIMIT 1) TO STDOUT (HEADER 1)",
+            "a\n1\n",
+        ),
+        (
             "COPY (SELECT id, name FROM people ORDER BY id) TO STDOUT WITH CSV HEADER DELIMITER ';' NULL 'none'",
             "id;name\n1;Ada\n2;Barbara\n3;none\n",
         ),

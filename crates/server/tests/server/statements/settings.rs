@@ -63,6 +63,7 @@ async fn wrong_settings_are_refused() {
         ("SET client_encoding = 'LATIN1'", "22023"),
         ("SET DateStyle = 'German'", "22023"),
         ("SET DateStyle = 'ISO, DMY'", "22023"),
+        ("SET IntervalStyle = 'sql_standard'", "22023"),
         ("SET extra_float_digits = 0", "22023"),
         ("SET search_path = ''; SELECT * FROM t", "42P01"),
         ("SET search_path = nowhere; SELECT * FROM t", "42P01"),
@@ -302,4 +303,67 @@ async fn the_database_has_the_name_to_which_a_client_connects() {
     }
     let missing = client.query("SELECT x FROM other.public.t", &[]).await;
     assert_eq!(state(missing), "42P01");
+}
+
+/// Rails sets `iso_8601` at every connection.
+#[tokio::test]
+async fn intervals_have_the_style_of_their_session() {
+    let server = TestServer::start().await;
+    let (client, other) = (server.connect().await, server.connect().await);
+    let sql = "SELECT concat_ws(' | ', i, i::text, ARRAY[i, NULL], to_json(i), v), i, ARRAY[i] \
+               FROM (VALUES (interval '14 mons -3 days 04:05:06.789')) v(i)";
+    let default = "1 year 2 mons -3 days +04:05:06.789";
+    let verbose = "@ 1 year 2 mons -3 days 4 hours 5 mins 6.789 secs";
+    let iso = "P1Y2M-3DT4H5M6.789S";
+    for (set, style, text, quoted) in [
+        ("SHOW IntervalStyle", "postgres", default, true),
+        ("SET intervalstyle = iso_8601", "iso_8601", iso, false),
+        ("SET intervalstyle = iso_8601", "iso_8601", iso, false),
+        (
+            "BEGIN; SET LOCAL IntervalStyle TO 'POSTGRES_VERBOSE'",
+            "postgres_verbose",
+            verbose,
+            true,
+        ),
+        ("COMMIT", "iso_8601", iso, false),
+        (
+            "BEGIN; SET IntervalStyle = postgres; ROLLBACK",
+            "iso_8601",
+            iso,
+            false,
+        ),
+        ("RESET IntervalStyle", "postgres", default, true),
+        (
+            "SET IntervalStyle = iso_8601; RESET ALL",
+            "postgres",
+            default,
+            true,
+        ),
+    ] {
+        client.batch_execute(set).await.unwrap();
+        assert_eq!(show(&client, "IntervalStyle").await, style, "{set}");
+        let element = if quoted {
+            format!("\"{text}\"")
+        } else {
+            text.to_owned()
+        };
+        let row = if quoted { element.as_str() } else { text };
+        let all = format!("{text} | {text} | {{{element},NULL}} | \"{text}\" | ({row})");
+        let expected = [all, text.to_owned(), format!("{{{element}}}")];
+        assert_eq!(cells(&client, sql).await, expected, "{set}");
+        let plain = cells(&other, "SELECT interval '1 day'").await;
+        assert_eq!(plain, ["1 day"]);
+    }
+}
+
+/// The first row of an answer.
+async fn cells(client: &Client, sql: &str) -> Vec<String> {
+    let messages = client.simple_query(sql).await.unwrap();
+    let row = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
+        _ => None,
+    });
+    let row = row.unwrap();
+    let cells = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_owned());
+    cells.collect()
 }

@@ -1,8 +1,9 @@
-//! PostgreSQL's hidden column `tableoid`: in each row of a table of `pg_catalog`, the table's oid.
+//! PostgreSQL's hidden columns of a table of `pg_catalog`: `tableoid`, the table's oid, and `xmin`,
+//! the transaction that wrote the row.
 //!
-//! `c.tableoid` becomes the oid of the table that `c` refers to, so the tables need no such
-//! column, which `SELECT *` would show. It is left alone if an outer join may fill the table with
-//! NULLs.
+//! `c.tableoid` becomes the oid of the table that `c` refers to, and `c.xmin` the number of the
+//! transaction that made PostgreSQL's own catalog, so the tables need no such columns, which
+//! `SELECT *` would show. They are left alone if an outer join may fill the table with NULLs.
 //! Not here: users' tables, whose files may have a column of this name.
 
 use std::ops::ControlFlow;
@@ -13,13 +14,13 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::oids::OidKind;
 use super::scope::Scope;
-use crate::dialect::ast::{call, text};
+use crate::dialect::ast::{call, number, text};
 use crate::visits::Walk;
 
 /// Visits inner queries first; they may also name columns of the queries around them.
-pub(in crate::dialect) struct TableOid;
+pub(in crate::dialect) struct HiddenColumns;
 
-impl VisitorMut for TableOid {
+impl VisitorMut for HiddenColumns {
     type Break = ();
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
@@ -44,10 +45,10 @@ fn in_select(select: &mut Select) {
     for item in &mut select.projection {
         // The column keeps its name.
         if let SelectItem::UnnamedExpr(expr) = item
-            && let Some(oid) = oid_of(&scope, expr, true)
+            && let Some((column, expr)) = value_of(&scope, expr, true)
         {
-            let alias = Ident::new(COLUMN);
-            *item = SelectItem::ExprWithAlias { expr: oid, alias };
+            let alias = Ident::new(column);
+            *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
     let mut replace = Replace { scope, depth: 0 };
@@ -89,32 +90,46 @@ impl VisitorMut for Replace {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if let Some(oid) = oid_of(&self.scope, expr, self.depth == 0) {
-            *expr = oid;
+        if let Some((_, value)) = value_of(&self.scope, expr, self.depth == 0) {
+            *expr = value;
         }
         ControlFlow::Continue(())
     }
 }
 
-/// The oid that replaces a column `tableoid`. With `own`, an unqualified column counts, too.
-fn oid_of(scope: &Scope, expr: &Expr, own: bool) -> Option<Expr> {
-    let table = match expr {
+/// The name of a hidden column, and the value that replaces it. With `own`, an unqualified column
+/// counts, too.
+fn value_of(scope: &Scope, expr: &Expr, own: bool) -> Option<(&'static str, Expr)> {
+    let (column, table) = match expr {
         Expr::CompoundIdentifier(words) => match words.as_slice() {
-            [.., table, column] if is_tableoid(column) => scope.table(&table.value)?,
+            [.., table, column] => (hidden(column)?, scope.table(&table.value)?),
             _ => return None,
         },
-        Expr::Identifier(column) if own && is_tableoid(column) => scope.only_table()?,
+        Expr::Identifier(column) if own => (hidden(column)?, scope.only_table()?),
         _ => return None,
     };
-    let name = text(&format!("pg_catalog.{table}"));
-    Some(call(OidKind::Class.oid_function(), vec![name]))
+    let value = match column {
+        TABLE_OID => {
+            let name = text(&format!("pg_catalog.{table}"));
+            call(OidKind::Class.oid_function(), vec![name])
+        }
+        _ if HAVE_XMIN.contains(&table) => return None,
+        _ => number(BOOTSTRAP),
+    };
+    Some((column, value))
 }
 
-fn is_tableoid(column: &Ident) -> bool {
-    match column.quote_style {
-        Some(_) => column.value == COLUMN,
-        None => column.value.eq_ignore_ascii_case(COLUMN),
-    }
+fn hidden(column: &Ident) -> Option<&'static str> {
+    let is = |name: &&str| match column.quote_style {
+        Some(_) => column.value == *name,
+        None => column.value.eq_ignore_ascii_case(name),
+    };
+    [TABLE_OID, XMIN].into_iter().find(is)
 }
 
-const COLUMN: &str = "tableoid";
+const TABLE_OID: &str = "tableoid";
+const XMIN: &str = "xmin";
+/// Tables with a column of this name that is not hidden.
+const HAVE_XMIN: [&str; 1] = ["pg_replication_slots"];
+/// `BootstrapTransactionId`.
+const BOOTSTRAP: usize = 1;
