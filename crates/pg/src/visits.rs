@@ -42,7 +42,8 @@ pub(crate) fn visit_expressions<B>(
     ast::visit_expressions(part, f)
 }
 
-/// Like [`visit_expressions`], for `f` that may change the expressions.
+/// Calls `f`, which may change them, with each expression of a part, the inner ones first, until it
+/// breaks.
 pub(crate) fn visit_expressions_mut<B>(
     part: &mut impl VisitMut,
     mut f: impl FnMut(&mut Expr) -> ControlFlow<B>,
