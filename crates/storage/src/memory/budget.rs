@@ -3,7 +3,8 @@
 //!
 //! Idea: the core decides who gets memory (`ledger.rs`); this file keeps its holders. The buffer
 //! (frames and arrays without readers, of all pools together) is one holder that gives memory
-//! back. What queries left for others (chunk states, retained runs) makes up more such holders.
+//! back. What queries left for others (chunk states, retained runs) makes up more such holders,
+//! and so does what statements left for later ones (syntax trees).
 //! Decoded arrays with readers and single pages are needed for progress, so they are never
 //! refused. The limit may change while queries run; a scan with a chunk that cannot fit at all
 //! fails instead of waiting without end.
@@ -74,10 +75,20 @@ pub trait Reclaim: Send + Sync {
     fn reclaim(&self, bytes: u64);
 }
 
-/// Memory that queries left for others to reuse.
+/// Memory that was left for others to reuse.
 struct Retained {
     bytes: u64,
+    what: Left,
     from: Weak<dyn Reclaim>,
+}
+
+/// What is retained, which says where it counts.
+#[derive(Clone, Copy)]
+enum Left {
+    /// What queries computed: counts with the memory of operators.
+    Results,
+    /// What statements were parsed to: belongs to no operator and to no connection.
+    Statements,
 }
 
 /// The memory of a process: one limit for all its holders.
@@ -91,6 +102,8 @@ pub struct MemoryBudget {
     connections: AtomicU64,
     limit: AtomicU64,
     operators: AtomicU64,
+    /// Retained for statements to come.
+    statements: AtomicU64,
     pages: AtomicU64,
     decoded: AtomicU64,
     /// The part of `decoded` without readers.
@@ -182,6 +195,7 @@ impl MemoryBudget {
             ledger,
             limit: AtomicU64::new(limit),
             operators: AtomicU64::default(),
+            statements: AtomicU64::default(),
             pages: AtomicU64::default(),
             decoded: AtomicU64::default(),
             idle: AtomicU64::default(),
@@ -538,6 +552,12 @@ impl MemoryBudget {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// Bytes that are retained for statements to come.
+    #[must_use]
+    pub fn statement_bytes(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
     /// Bytes of operators, of retained results, and of connections.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
@@ -569,12 +589,33 @@ impl MemoryBudget {
         self.tell();
     }
 
-    /// Registers a holder that may keep memory and gives it back before any other holder does.
+    /// Registers a holder that may keep results and gives them back before any other holder does.
     pub fn retains(&self, from: Weak<dyn Reclaim>) -> HolderId {
+        self.add_retained(Left::Results, from)
+    }
+
+    /// As [`Self::retains`], for what statements leave for later ones.
+    pub fn retains_statements(&self, from: Weak<dyn Reclaim>) -> HolderId {
+        self.add_retained(Left::Statements, from)
+    }
+
+    fn add_retained(&self, what: Left, from: Weak<dyn Reclaim>) -> HolderId {
         let holder = self.ledger.add_holder(Class::Drops(RETAINED_PRICE));
-        let retained = Retained { bytes: 0, from };
+        let retained = Retained {
+            bytes: 0,
+            what,
+            from,
+        };
         self.retained.lock().insert(holder, retained);
         holder
+    }
+
+    /// Where bytes count that are retained.
+    fn counter(&self, what: Left) -> &AtomicU64 {
+        match what {
+            Left::Results => &self.operators,
+            Left::Statements => &self.statements,
+        }
     }
 
     /// Takes memory for something that is retained; false if there is no room.
@@ -582,28 +623,32 @@ impl MemoryBudget {
     pub fn try_keep(&self, holder: HolderId, bytes: u64) -> bool {
         self.sync();
         let room = self.ledger.room(holder);
-        let fits = {
+        let what = {
             let mut retained = self.retained.lock();
-            let Some(retained) = retained.get_mut(&holder) else {
+            let retained = retained.get_mut(&holder);
+            let Some(retained) = retained.filter(|of| of.bytes + bytes <= room) else {
                 return false;
             };
-            let fits = retained.bytes + bytes <= room;
-            retained.bytes += if fits { bytes } else { 0 };
-            fits
+            retained.bytes += bytes;
+            retained.what
         };
-        if fits {
-            self.operators.fetch_add(bytes, Ordering::Relaxed);
-            self.tell();
-        }
-        fits
+        self.counter(what).fetch_add(bytes, Ordering::Relaxed);
+        self.tell();
+        true
     }
 
     /// Frees memory that was retained.
     pub fn give_back(&self, holder: HolderId, bytes: u64) {
-        if let Some(retained) = self.retained.lock().get_mut(&holder) {
-            retained.bytes -= bytes;
+        let what = {
+            let mut retained = self.retained.lock();
+            retained.get_mut(&holder).map(|retained| {
+                retained.bytes -= bytes;
+                retained.what
+            })
+        };
+        if let Some(what) = what {
+            self.counter(what).fetch_sub(bytes, Ordering::Relaxed);
         }
-        self.operators.fetch_sub(bytes, Ordering::Relaxed);
         self.tell();
     }
 
@@ -790,7 +835,7 @@ impl MemoryBudget {
     fn held_beside_operators(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
         let read = self.page_bytes() + self.decoded_bytes();
-        let kept = self.metadata_counted() + self.connection_bytes();
+        let kept = self.metadata_counted() + self.connection_bytes() + self.statement_bytes();
         frames + read + kept + self.excess_bytes()
     }
 
@@ -998,6 +1043,29 @@ mod tests {
             memory.ledger.check();
         }
         memory.end_operator(OPERATOR);
+    }
+
+    /// Has nothing that it could give back.
+    struct Nothing;
+
+    impl Reclaim for Nothing {
+        fn reclaim(&self, _bytes: u64) {}
+    }
+
+    #[test]
+    fn what_is_retained_for_statements_counts_apart_from_operators() {
+        let memory = MemoryBudget::new(64_000);
+        let results = memory.retains(Weak::<Nothing>::new());
+        let statements = memory.retains_statements(Weak::<Nothing>::new());
+        let counted = || (memory.operator_bytes(), memory.statement_bytes());
+        assert!(memory.try_keep(results, 200) && memory.try_keep(statements, 700));
+        assert_eq!(counted(), (200, 700));
+        assert_eq!(memory.reserved_bytes(), 200);
+        assert_eq!(memory.held_beside_operators(&[]), 700);
+        assert!(!memory.try_keep(statements, 64_000), "more than there is");
+        memory.give_back(statements, 700);
+        memory.give_back(results, 200);
+        assert_eq!(counted(), (0, 0));
     }
 
     #[test]
