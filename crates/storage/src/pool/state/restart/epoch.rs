@@ -2,7 +2,7 @@
 //!
 //! Ids only grow: an id below the current core's first one belongs to a core that panicked, and
 //! events with such an id are discarded.
-//! Not here: how a new core begins (`restart.rs`).
+//! Not here: how a new core begins (`mod.rs`).
 
 use coscan_core::{Event, PageRequestId, ScanId, TableId};
 
@@ -36,7 +36,7 @@ impl Epoch {
     }
 
     /// Whether the event concerns something that only an earlier core knew.
-    pub(super) fn is_before(&self, event: &Event) -> bool {
+    pub(crate) fn is_before(&self, event: &Event) -> bool {
         match event {
             Event::ChunkRequested { scan }
             | Event::RequestWithdrawn { scan }

@@ -8,12 +8,16 @@
 //! (every waiter of the pool would hang, and a panic inside a `drop` would abort the process).
 //! X1 (`panics.rs`): every waiter is woken, with an error.
 
+mod epoch;
+
 use std::task::Poll;
 
-use coscan_core::{Abm, PageRequestId, ScanId, TableId};
+use coscan_core::{Abm, PageRequestId, TableId};
 
-use super::{Effects, Epoch, State};
+use super::{Effects, State};
 use crate::{Result, StorageError};
+
+pub(crate) use epoch::Epoch;
 
 /// A result that work under the pool's lock returns if it panics.
 pub(crate) trait OnPanic {
@@ -47,28 +51,20 @@ impl State {
     pub(crate) fn restart(&mut self, abm: Abm, error: &StorageError, effects: &mut Effects) {
         self.abm = abm;
         self.epoch = Epoch::begin(
-            ScanId(self.next_scan),
-            TableId(self.next_table),
+            self.scans.next_id(),
+            self.ids.next_id(),
             PageRequestId(self.pages.next),
             error.clone(),
         );
         let tables = std::mem::take(&mut self.tables);
         effects.dropped_tables.extend(tables.into_values());
-        self.by_key.clear();
-        self.retired.clear();
-        self.loads.clear();
+        self.ids.forget_all();
+        self.loads.forget_all();
         self.degrees.forget();
-        self.untaken.clear();
-        self.load_error = None;
         // A log that spans the restart could not be replayed.
         self.recording = None;
-        for scan in self.scans.values_mut() {
-            scan.failure.get_or_insert_with(|| error.clone());
-            scan.largest = None;
-            effects.wakers.append(&mut scan.wakers);
-        }
+        self.scans.fail_all(error, &mut effects.wakers);
         effects.wakers.extend(self.pages.fail_all(error));
-        self.count_largest_load();
     }
 
     /// The error for an unknown table.
