@@ -9,7 +9,7 @@ use coscan_core::{
 };
 use coscan_sim::Random;
 
-use super::machine::scheduler;
+use crate::coop::machine::scheduler;
 use crate::report::Report;
 use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::statistics::Spread;

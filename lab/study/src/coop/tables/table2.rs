@@ -6,10 +6,10 @@
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
 
-use super::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, row_query, rows};
-use super::measure::{Class, Figures, Runs};
 use super::table::{CLASSES, PaperTable, queries};
-use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
+use crate::coop::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, row_query, rows};
+use crate::coop::measure::{Class, Figures, Runs};
+use crate::coop::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
 use crate::report::Report;
 use crate::report::number::number;
 use crate::seeds::Seeds;

@@ -14,9 +14,9 @@
 use coscan_core::{ColumnId, ColumnSet, Part, Policy};
 use coscan_sim::{Placement, Query, Random, Scenario, streams};
 
-use super::machine::{DELAY_NS, FAST_NS, POLICIES, columns, random_range};
-use super::measure::{Figures, Standalone, measure};
-use super::verdict::{NAMES, NORMAL, RELEVANCE};
+use crate::coop::machine::{DELAY_NS, FAST_NS, POLICIES, columns, random_range};
+use crate::coop::measure::{Figures, Standalone, measure};
+use crate::coop::verdict::{NAMES, NORMAL, RELEVANCE};
 use crate::report::Report;
 use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::number::number;

@@ -9,9 +9,9 @@
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
 
-use super::machine::{POLICIES, Speed, row_query, rows};
-use super::measure::seconds;
-use super::verdict::{NAMES, RELEVANCE};
+use crate::coop::machine::{POLICIES, Speed, row_query, rows};
+use crate::coop::measure::seconds;
+use crate::coop::verdict::{NAMES, RELEVANCE};
 use crate::report::Report;
 use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::number::number;

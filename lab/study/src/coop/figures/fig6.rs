@@ -6,9 +6,9 @@
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
 
-use super::machine::{DELAY_NS, Speed, row_query, rows};
-use super::measure::{Figures, Runs};
-use super::verdict::{ATTACH, NAMES, NORMAL, RELEVANCE};
+use crate::coop::machine::{DELAY_NS, Speed, row_query, rows};
+use crate::coop::measure::{Figures, Runs};
+use crate::coop::verdict::{ATTACH, NAMES, NORMAL, RELEVANCE};
 use crate::report::Report;
 use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::number::number;
@@ -121,7 +121,7 @@ fn claims(report: &mut Report, means: &Means) {
     report.claim(
         "disk-intensive: relevance issues significantly fewer I/O requests (10 % or more) even with a buffer of 87.5 %",
         (0..3).all(|policy| sevenths[RELEVANCE] <= 0.9 * sevenths[policy]),
-        super::verdict::listed(&sevenths),
+        crate::coop::verdict::listed(&sevenths),
     );
     let shrinks = |figure, policy| at(CPU, figure, policy, 1) / at(CPU, figure, policy, 8);
     let (requests, time) = (shrinks(REQUESTS, NORMAL), shrinks(STREAM, NORMAL));

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use coscan_core::Policy;
 use coscan_sim::{Access, Scenario, streams};
 
-use super::machine::{BUFFER_CHUNKS, CHUNKS, POLICIES, Speed, row_query, rows};
-use super::measure::seconds;
-use super::table2::scenario;
-use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
+use crate::coop::machine::{BUFFER_CHUNKS, CHUNKS, POLICIES, Speed, row_query, rows};
+use crate::coop::measure::seconds;
+use crate::coop::tables::table2::scenario;
+use crate::coop::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE, listed};
 use crate::report::Report;
 use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::number::number;

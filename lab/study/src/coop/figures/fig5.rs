@@ -8,9 +8,9 @@
 use coscan_core::Policy;
 use coscan_sim::{Random, Scenario, streams};
 
-use super::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, Speed, row_query, rows};
-use super::measure::Runs;
-use super::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE};
+use crate::coop::machine::{BUFFER_CHUNKS, CHUNKS, DELAY_NS, Speed, row_query, rows};
+use crate::coop::measure::Runs;
+use crate::coop::verdict::{ATTACH, ELEVATOR, NAMES, NORMAL, RELEVANCE};
 use crate::report::Report;
 use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::number::number;

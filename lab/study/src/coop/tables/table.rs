@@ -6,9 +6,9 @@
 
 use coscan_sim::{Query, Random};
 
-use super::machine::Speed;
-use super::measure::Runs;
-use super::verdict::{NAMES, NORMAL, SystemFigure, system_figures};
+use crate::coop::machine::Speed;
+use crate::coop::measure::Runs;
+use crate::coop::verdict::{NAMES, NORMAL, SystemFigure, system_figures};
 use crate::report::Report;
 
 /// The figures of the paper's table; arrays of four have one figure per policy.

@@ -17,10 +17,10 @@
 use coscan_core::{ChunkSet, ColumnId, ColumnSet, Part, Policy};
 use coscan_sim::{Query, Random, Scenario, streams};
 
-use super::machine::{DELAY_NS, Speed, columns};
-use super::measure::Runs;
 use super::table::{PaperTable, queries};
-use super::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, listed};
+use crate::coop::machine::{DELAY_NS, Speed, columns};
+use crate::coop::measure::Runs;
+use crate::coop::verdict::{ATTACH, ELEVATOR, NORMAL, RELEVANCE, listed};
 use crate::report::Report;
 use crate::report::number::number;
 use crate::seeds::Seeds;
