@@ -16,7 +16,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{ParquetReadOptions, SessionContext, col};
 use futures::{FutureExt, TryStreamExt};
 
-use crate::answer::Answer;
+use super::answer::Answer;
 use crate::error::{BenchError, Result};
 
 /// How an arena's engine is set up.
@@ -191,7 +191,7 @@ impl Arena {
         let tasks = config.in_turn.then(|| {
             tasks::install();
             let workers = tokio::runtime::Handle::current().metrics().num_workers();
-            TaskQueue::new(crate::cpu::cores(), workers, None)
+            TaskQueue::new(super::cpu::cores(), workers, None)
         });
         let arena = Self {
             engine,

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::answer::Answer;
-use crate::arena::{Arena, answer};
+use super::answer::Answer;
+use super::arena::{Arena, answer};
 use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
 

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 /// A map from values to pixels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(in crate::report) struct Scale {
     kind: Kind,
     domain: (f64, f64),
     pixels: (f64, f64),
@@ -22,7 +22,7 @@ enum Kind {
 
 impl Scale {
     /// From 0 to a little more than `max`.
-    pub(super) fn linear(max: f64, pixels: (f64, f64)) -> Self {
+    pub(in crate::report) fn linear(max: f64, pixels: (f64, f64)) -> Self {
         let max = if max.is_finite() && max > 0.0 {
             max
         } else {
@@ -36,7 +36,7 @@ impl Scale {
     }
 
     /// From `min` to `max`, both widened to the next round number.
-    pub(super) fn logarithmic(min: f64, max: f64, pixels: (f64, f64)) -> Self {
+    pub(in crate::report) fn logarithmic(min: f64, max: f64, pixels: (f64, f64)) -> Self {
         let max = if max.is_finite() && max > 0.0 {
             max
         } else {
@@ -62,7 +62,7 @@ impl Scale {
     }
 
     /// The pixel of `value`; values outside the domain are clamped to its ends.
-    pub(super) fn at(&self, value: f64) -> f64 {
+    pub(in crate::report) fn at(&self, value: f64) -> f64 {
         let (low, high) = self.domain;
         let value = if value.is_finite() {
             value.clamp(low, high)
@@ -77,7 +77,7 @@ impl Scale {
     }
 
     /// Round values inside the domain, about one for each `spacing` pixels.
-    pub(super) fn ticks(&self, spacing: f64) -> Vec<f64> {
+    pub(in crate::report) fn ticks(&self, spacing: f64) -> Vec<f64> {
         let (low, high) = self.domain;
         let wanted = ((self.pixels.1 - self.pixels.0).abs() / spacing).max(1.0);
         match self.kind {
@@ -132,8 +132,15 @@ fn decades(low: f64, high: f64) -> impl Iterator<Item = f64> {
 }
 
 /// One `text` element. `class` chooses its style, `anchor` is `start`, `middle` or `end`.
-pub(super) fn text(out: &mut String, class: &str, anchor: &str, x: f64, y: f64, text: &str) {
-    let text = super::escape(text);
+pub(in crate::report) fn text(
+    out: &mut String,
+    class: &str,
+    anchor: &str,
+    x: f64,
+    y: f64,
+    text: &str,
+) {
+    let text = crate::report::escape(text);
     // Writing to a string cannot fail.
     let _ = write!(
         out,
@@ -142,7 +149,7 @@ pub(super) fn text(out: &mut String, class: &str, anchor: &str, x: f64, y: f64, 
 }
 
 /// One straight line.
-pub(super) fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
+pub(in crate::report) fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f64)) {
     let _ = write!(
         out,
         r#"<line class="{class}" x1="{:.1}" y1="{:.1}" x2="{:.1}" y2="{:.1}"/>"#,
@@ -151,7 +158,7 @@ pub(super) fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f6
 }
 
 /// A number on an axis, with as few digits as distinguish neighbouring ticks.
-pub(super) fn tick_label(value: f64) -> String {
+pub(in crate::report) fn tick_label(value: f64) -> String {
     let text = format!("{value:.3}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text.is_empty() {

@@ -8,21 +8,21 @@ use super::axis::{Scale, line, text};
 
 /// The edges of a plot, in pixels.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) right: f64,
-    pub(super) top: f64,
-    pub(super) bottom: f64,
+pub(in crate::report) struct Frame {
+    pub(in crate::report) left: f64,
+    pub(in crate::report) right: f64,
+    pub(in crate::report) top: f64,
+    pub(in crate::report) bottom: f64,
 }
 
 /// The beginning of a picture; `about` describes it in words.
-pub(super) fn begin(width: f64, height: f64, about: &str) -> String {
+pub(in crate::report) fn begin(width: f64, height: f64, about: &str) -> String {
     format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{about}">"#)
 }
 
 impl Frame {
     /// The plot's outline.
-    pub(super) fn outline(&self, out: &mut String) {
+    pub(in crate::report) fn outline(&self, out: &mut String) {
         // Writing to a string cannot fail, here and below.
         let _ = write!(
             out,
@@ -35,7 +35,7 @@ impl Frame {
     }
 
     /// Vertical grid lines at ticks about `spacing` pixels apart.
-    pub(super) fn x_grid(&self, out: &mut String, x: &Scale, spacing: f64) {
+    pub(in crate::report) fn x_grid(&self, out: &mut String, x: &Scale, spacing: f64) {
         for tick in x.ticks(spacing) {
             let at = x.at(tick);
             line(out, "grid", (at, self.top), (at, self.bottom));
@@ -43,7 +43,7 @@ impl Frame {
     }
 
     /// Horizontal grid lines at ticks about `spacing` pixels apart.
-    pub(super) fn y_grid(&self, out: &mut String, y: &Scale, spacing: f64) {
+    pub(in crate::report) fn y_grid(&self, out: &mut String, y: &Scale, spacing: f64) {
         for tick in y.ticks(spacing) {
             let at = y.at(tick);
             line(out, "grid", (self.left, at), (self.right, at));
@@ -51,7 +51,7 @@ impl Frame {
     }
 
     /// The ticks' values below the plot.
-    pub(super) fn x_ticks(
+    pub(in crate::report) fn x_ticks(
         &self,
         out: &mut String,
         x: &Scale,
@@ -64,12 +64,12 @@ impl Frame {
     }
 
     /// One tick's value below the plot.
-    pub(super) fn x_tick(&self, out: &mut String, at: f64, label: &str) {
+    pub(in crate::report) fn x_tick(&self, out: &mut String, at: f64, label: &str) {
         text(out, "tick", "middle", at, self.bottom + 17.0, label);
     }
 
     /// The ticks' values left of the plot.
-    pub(super) fn y_ticks(
+    pub(in crate::report) fn y_ticks(
         &self,
         out: &mut String,
         y: &Scale,
@@ -83,13 +83,13 @@ impl Frame {
     }
 
     /// The label of the horizontal axis.
-    pub(super) fn x_label(&self, out: &mut String, label: &str) {
+    pub(in crate::report) fn x_label(&self, out: &mut String, label: &str) {
         let middle = f64::midpoint(self.left, self.right);
         text(out, "label", "middle", middle, self.bottom + 39.0, label);
     }
 
     /// The label of the vertical axis, at `x`.
-    pub(super) fn y_label(&self, out: &mut String, x: f64, label: &str) {
+    pub(in crate::report) fn y_label(&self, out: &mut String, x: f64, label: &str) {
         let middle = f64::midpoint(self.top, self.bottom);
         let _ = write!(
             out,

@@ -13,7 +13,7 @@ type Pair = (&'static str, &'static str);
 
 /// The part of the style sheet that depends on the classes of the run: `--class-0` and so on, in
 /// the order of `classes`.
-pub(super) fn properties(classes: &[String]) -> String {
+pub(in crate::report) fn properties(classes: &[String]) -> String {
     let (mut light, mut dark) = (String::new(), String::new());
     for (index, class) in classes.iter().enumerate() {
         let family: Vec<&String> = classes
@@ -39,7 +39,7 @@ pub(super) fn properties(classes: &[String]) -> String {
 }
 
 /// The name of a policy's custom property; unknown policies share one.
-pub(super) fn policy(name: &str) -> &str {
+pub(in crate::report) fn policy(name: &str) -> &str {
     let name = name.replace('+', "-");
     POLICIES
         .iter()

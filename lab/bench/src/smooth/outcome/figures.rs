@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use coscan_study::Claim;
 use serde::{Deserialize, Serialize};
 
-use super::measure::Median;
 use super::results::Machine;
+use crate::smooth::query::measure::Median;
 use crate::table::{columns, factor};
 use coscan_quantities as quantities;
 

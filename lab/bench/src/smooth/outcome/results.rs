@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::paths::PATHS;
-use super::picture::Picture;
+use crate::smooth::picture::Picture;
+use crate::smooth::query::paths::PATHS;
 
 /// One run: every selectivity by every access path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -139,7 +139,7 @@ impl Machine {
             .find_map(|line| line.strip_prefix("model name"));
         let model = model.and_then(|rest| rest.split_once(':'));
         Self {
-            cores: crate::cpu::cores(),
+            cores: crate::running::cpu::cores(),
             cpu: model.map(|(_, model)| model.trim().to_owned()),
             arch: std::env::consts::ARCH.to_owned(),
             os: std::env::consts::OS.to_owned(),

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use super::paths::{INDEX, INDEX_PLAIN};
 use super::results::{Point, SmoothResults};
 use super::verdict::verdicts;
+use crate::smooth::query::paths::{INDEX, INDEX_PLAIN};
 use crate::table::{columns, factor};
 use coscan_quantities as quantities;
 

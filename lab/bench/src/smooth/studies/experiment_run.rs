@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use coscan_quantities as quantities;
 
-use super::checksum::expected;
-use super::data::{Spec, Table};
-use super::figures::Figures;
-use super::measure::{Bench, Case, DeviceKind, Expected, Median, select};
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
+use crate::smooth::outcome::figures::Figures;
+use crate::smooth::query::checksum::expected;
+use crate::smooth::query::data::{Spec, Table};
+use crate::smooth::query::measure::{Bench, Case, DeviceKind, Expected, Median, select};
 
 /// The options of an experiment.
 #[derive(Clone, Debug)]

@@ -13,13 +13,13 @@
 use coscan_core::smooth::CostModel;
 use coscan_study::Claim;
 
-use super::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
 use super::experiment_run::{ExperimentOptions, Run};
-use super::figures::{Figure, Figures};
-use super::measure::{Bench, Case, Expected, Median, select};
-use super::paths::{self, INDEX, INDEX_PLAIN};
 use crate::error::Result;
 use crate::progress::OnProgress;
+use crate::smooth::outcome::figures::{Figure, Figures};
+use crate::smooth::query::data::{COLUMNS, Keys, Spec, Table, VALUES, bound};
+use crate::smooth::query::measure::{Bench, Case, Expected, Median, select};
+use crate::smooth::query::paths::{self, INDEX, INDEX_PLAIN};
 use crate::table::factor;
 
 /// An experiment that can be run.
@@ -64,7 +64,7 @@ impl Experiment {
     /// Runs the experiment on the table that [`Spec::ensure`] made for [`Self::spec`].
     ///
     /// # Errors
-    /// As [`super::run::run`].
+    /// As [`crate::smooth::run::run`].
     pub async fn run(
         self,
         options: &ExperimentOptions,

@@ -10,13 +10,13 @@ use std::path::Path;
 
 use coscan_study::Claim;
 
-use super::figures::{Figure, Figures};
-use super::measure::{Bench, Case, Expected, Median};
-use super::paths::{self, INDEX, INDEX_PLAIN, Rivals};
 use super::tpch::{TpchOptions, about, make, same_rows};
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
 use crate::random::Random;
+use crate::smooth::outcome::figures::{Figure, Figures};
+use crate::smooth::query::measure::{Bench, Case, Expected, Median};
+use crate::smooth::query::paths::{self, INDEX, INDEX_PLAIN, Rivals};
 use crate::tpch::Table;
 
 /// A condition on the rows: a range of numbers of parts or orders.

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use futures::future::try_join_all;
 
-use super::data::{COLUMNS, VALUES};
 use super::experiment_run::Run;
-use super::figures::{Figure, Figures};
-use super::measure::{Case, Expected, Measured, TABLE, answer};
-use crate::answer::Answer;
 use crate::error::{BenchError, Result};
+use crate::running::answer::Answer;
+use crate::smooth::outcome::figures::{Figure, Figures};
+use crate::smooth::query::data::{COLUMNS, VALUES};
+use crate::smooth::query::measure::{Case, Expected, Measured, TABLE, answer};
 
 /// The number of index scans.
 const SELECTIVE: u32 = 16;

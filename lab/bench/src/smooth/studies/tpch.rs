@@ -15,12 +15,12 @@ use coscan::{Engine, EngineConfig};
 use coscan_rewrite::{RewriteOptions, rewrite};
 use coscan_study::Claim;
 
-use super::figures::{Figure, Figures};
-use super::measure::{Bench, Case, DeviceKind, Expected, Median};
-use super::paths::{self, INDEX, INDEX_PLAIN, Rivals};
-use crate::answer::Answer;
 use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
+use crate::running::answer::Answer;
+use crate::smooth::outcome::figures::{Figure, Figures};
+use crate::smooth::query::measure::{Bench, Case, DeviceKind, Expected, Median};
+use crate::smooth::query::paths::{self, INDEX, INDEX_PLAIN, Rivals};
 use crate::tpch::{self, Generate, Table};
 use coscan_quantities as quantities;
 
@@ -47,23 +47,23 @@ pub struct TpchOptions {
 const QUERIES: [(&str, &str); 5] = [
     (
         "Q1",
-        include_str!("../../../../crates/engine/tests/tpch/q01.sql"),
+        include_str!("../../../../../crates/engine/tests/tpch/q01.sql"),
     ),
     (
         "Q4",
-        include_str!("../../../../crates/engine/tests/tpch/q04.sql"),
+        include_str!("../../../../../crates/engine/tests/tpch/q04.sql"),
     ),
     (
         "Q6",
-        include_str!("../../../../crates/engine/tests/tpch/q06.sql"),
+        include_str!("../../../../../crates/engine/tests/tpch/q06.sql"),
     ),
     (
         "Q7",
-        include_str!("../../../../crates/engine/tests/tpch/q07.sql"),
+        include_str!("../../../../../crates/engine/tests/tpch/q07.sql"),
     ),
     (
         "Q14",
-        include_str!("../../../../crates/engine/tests/tpch/q14.sql"),
+        include_str!("../../../../../crates/engine/tests/tpch/q14.sql"),
     ),
 ];
 const WAYS: [&str; 4] = ["full", INDEX_PLAIN, INDEX, "smooth"];
@@ -223,7 +223,7 @@ pub(super) async fn make(
     let generate = Generate {
         scale: options.scale,
         row_group_bytes: ROW_GROUP_BYTES,
-        threads: crate::cpu::cores(),
+        threads: crate::running::cpu::cores(),
     };
     let pages = tpch::folder(root, &generate).join(format!("{}-pages.parquet", table.name()));
     if rewritten && pages.is_file() {
