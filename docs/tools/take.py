@@ -11,6 +11,7 @@ come from the files. An aim stays with its row and column. FILE is the output of
     coscan sim run X --json FILE                     the report, rows and claims
     lab/arena/figure.sh, lab/arena/mix.sh                    figures.json: engines side by side
     lab/arena/alone.py, together.py, idle.py --json FILE Coscan beside plain DataFusion, or beside cursors
+    lab/arena/small.py --json FILE                   small questions of two builds; files beside loops are rows of their own
     coscan bench qpipe --json FILE                   points and claims: a table a figure, variants side by side
     coscan bench parallel --json FILE                points and claims: a table an experiment, a row a setting
 """
@@ -78,6 +79,7 @@ def take(runs, result):
     for knows, make in ((lambda run: "runs" in run and "base" in run, engines),
                         (lambda run: run.get("format") == "coscan-alone", alone),
                         (lambda run: run.get("format") == "coscan-together", together),
+                        (lambda run: run.get("format") == "coscan-small", small),
                         (lambda run: "cursors" in run, idle)):
         if all(map(knows, runs)):
             table = make(runs)
@@ -228,6 +230,23 @@ def together(runs):
         row = {"what": what, **{side: cell([one[side]["user"] + one[side]["kernel"] for one in each]) for side in ("coscan", "plain")}}
         made.append({**row, "ratio": cell([one["cpu_ratio"]["median"] for one in each], 2)})
     return {"columns": [{"key": "what", "title": "processor time of"}, *PLAIN[1:]], "rows": made}
+
+
+def small(runs):
+    """A row for each statement and number of busy loops beside it."""
+    rows = {}
+    for run in runs:
+        for name, of in run["statements"].items():
+            rows.setdefault(f"{name}, beside {run['loops']} busy loops" if run["loops"] else name, []).append(of)
+    made = []
+    for what, each in rows.items():
+        row = {"what": what, **{side: cell([of[side]["median_s"] for of in each], 5) for side in ("old", "coscan")}}
+        row["ratio"] = cell([of["ratio"] for of in each], 2)
+        made.append({**row, **{f"switches_{side}": cell([of[side]["switches"] for of in each], 1) for side in ("old", "coscan")}})
+    columns = [{"key": "what", "title": ""}, {"key": "old", "title": "the earlier program", "unit": "time"},
+               {"key": "coscan", "title": "Coscan", "unit": "time"}, {"key": "ratio", "title": "ratio"}, {"aim_of": "ratio", "title": "aim"},
+               {"key": "switches_old", "title": "changes of threads, the earlier program"}, {"key": "switches_coscan", "title": "Coscan's"}]
+    return {"columns": columns, "rows": made}
 
 
 def idle(runs):

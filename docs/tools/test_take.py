@@ -53,6 +53,14 @@ class Take(unittest.TestCase):
                     "cpu_ratio": {"median": 1.0, "min": 1.0, "max": 1.0}})
         self.assertEqual(take.take([run], {})["tables"][0]["rows"][0]["coscan"], Decimal("2.50"))
 
+    def test_small_questions_beside_loops_are_rows_of_their_own(self):
+        def run(loops, median_s):
+            sides = {"old": {"median_s": 0.004, "switches": 26.04}, "coscan": {"median_s": median_s, "switches": 15}}
+            return read({"format": "coscan-small", "loops": loops, "statements": {"a join": {**sides, "ratio": median_s / 0.004}}})
+        lines = pages.table_lines(take.take([run(0, 0.003), run(2, 0.00351)], {})["tables"][0])
+        self.assertEqual(lines[2], "| a join | 4.00 ms | 3.00 ms | 0.75 | 26.0 | 15.0 |")
+        self.assertEqual(lines[3], "| a join, beside 2 busy loops | 4.00 ms | 3.51 ms | 0.88 | 26.0 | 15.0 |")
+
     def test_settings_of_several_devices_are_rows_and_a_claim_that_fails_is_bold(self):
         point = lambda setting, p95: {"experiment": "mix", "setting": setting, "bytes_per_second": 197_000_000, "of_limit": 0.985,
                                       "scans": 12, "scan_mean_s": 2.5, "point_p50_s": 0.01, "point_p95_s": p95}

@@ -37,6 +37,8 @@ import peers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIDES = {"coscan": "on", "plain": "off"}
+# What is off on the side `plain`, unless another setting is asked for.
+COOPERATIVE = "coscan.cooperative"
 TICKS_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -47,12 +49,12 @@ def files(folder):
 class Server:
     """A `coscan serve` of the folder's tables, and one connection per side."""
 
-    def __init__(self, args, program):
-        tables = {os.path.basename(path).removesuffix(".parquet"): path for path in files(args.data)}
+    def __init__(self, program, folder, setting=COOPERATIVE):
+        tables = {os.path.basename(path).removesuffix(".parquet"): path for path in files(folder)}
         if not tables:
-            raise SystemExit(f"alone.py: no .parquet files in {args.data}")
+            raise SystemExit(f"alone.py: no .parquet files in {folder}")
         self.port, self.process = arena.serve(program, tables)
-        self.setting = args.setting
+        self.setting = setting
         self.connections = {}
 
     def processor_s(self):
@@ -121,10 +123,10 @@ def text(cell):
 
 def warm(args, queries):
     """(seconds, processor seconds) by query and side."""
-    server = Server(args, args.coscan)
+    server = Server(args.coscan, args.data, args.setting)
     sides = {side: server for side in SIDES}
     if args.old:
-        sides = {"coscan": server, "old": Server(args, args.old)}
+        sides = {"coscan": server, "old": Server(args.old, args.data, args.setting)}
     if args.duckdb:
         sides["duckdb"] = DuckDB(args)
     times, processor = ({name: {side: [] for side in sides} for name in queries} for _ in range(2))
@@ -149,7 +151,7 @@ def cold(args, queries):
             rows = {}
             for side in sorted(SIDES, reverse=at % 2 == 1):
                 peers.drop_pages(files(args.data))
-                server = Server(args, args.coscan)
+                server = Server(args.coscan, args.data, args.setting)
                 try:
                     seconds, used, rows[side] = server.query(side, sql)
                 finally:
@@ -195,7 +197,7 @@ def main(argv):
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--duckdb", action="store_true")
     parser.add_argument("--old", metavar="BINARY", help="another build of coscan instead of plain DataFusion")
-    parser.add_argument("--setting", default="coscan.cooperative")
+    parser.add_argument("--setting", default=COOPERATIVE)
     parser.add_argument("--json")
     args = parser.parse_args(argv)
     args.rounds = args.rounds or (3 if args.cold else 9)

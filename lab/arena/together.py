@@ -110,7 +110,7 @@ def main(argv):
     args = parser.parse_args(argv)
     settings = [("coscan.state_cache", "0"), *(one.split("=", 1) for one in args.set)]
     queries = [query(*parameters) for parameters in PARAMETERS[:args.queries] for query in QUERIES[args.query]]
-    server = alone.Server(args)
+    server = alone.Server(args.coscan, args.data)
     try:
         server.connections = {side: connect(server, side, len(queries), settings) for side in alone.SIDES}
         rounds = []

@@ -3,7 +3,7 @@
 //! Idea: a panic is a bug, and it costs only the query that met it. So every task that others wait
 //! for catches its own panics and turns them into a typed error for the waiters; threads that
 //! serve all queries keep running.
-//! Not here: the pool's lock (`pool/state/restart.rs`), Parquet's reader, whose panics mean
+//! Not here: the pool's lock (`pool/state/restart/`), Parquet's reader, whose panics mean
 //! damaged bytes (`parquet/decode.rs`).
 //! X1: every waiter of a task that panicked gets an answer.
 

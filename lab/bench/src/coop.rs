@@ -7,8 +7,8 @@
 //! B1: every query's rows are the same under all policies, and the same as plain DataFusion's;
 //! otherwise the run fails.
 //! B2: nothing else runs while the streams are measured: neither the oracle nor another policy.
-//! Not here: the queries (`workload/mod.rs`), when a client sends them (`clients.rs`), what the
-//! figures mean (`results.rs`), the engine (`arena.rs`).
+//! Not here: the queries (`workload/mod.rs`), when a client sends them (`running/clients.rs`), what
+//! the figures mean (`results.rs`), the engine (`running/arena.rs`).
 //! Source: [CoopScans07 §5.1, §5.2].
 
 use std::collections::BTreeMap;
@@ -18,14 +18,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Job, Oracle, Sharing, TableFile, log_of, reads_whole_rows};
-use crate::clients::{self, Ask, Client};
-use crate::cpu;
 use crate::error::{BenchError, Result};
 use crate::layout::Layout;
 use crate::progress::{OnProgress, Progress};
 use crate::results::{CoopResults, JobResults, POLICIES, PolicyResults, QueryResults};
+use crate::running::answer::Answer;
+use crate::running::arena::{
+    Arena, ArenaConfig, Job, Oracle, Sharing, TableFile, log_of, reads_whole_rows,
+};
+use crate::running::clients::{self, Ask, Client};
+use crate::running::cpu;
 use crate::workload::{Mix, Query, Speed, Workload, WorkloadSpec};
 use coscan_quantities::Share;
 

@@ -10,11 +10,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, OperatorRun, Oracle, Sharing, TableFile};
-use crate::clients::{self, Ask, Client, Done};
 use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
+use crate::running::answer::Answer;
+use crate::running::arena::{Arena, ArenaConfig, OperatorRun, Oracle, Sharing, TableFile};
+use crate::running::clients::{self, Ask, Client, Done};
 use crate::workload::WholeSpec;
 
 /// The options of a dashboard.

@@ -16,11 +16,7 @@
 //! | [`results`] | in which form are the results of a run kept? |
 //! | [`table`], [`report`] | how are they shown? |
 
-mod answer;
-mod arena;
-mod clients;
 pub mod coop;
-mod cpu;
 pub mod dashboard;
 pub mod demo;
 mod error;
@@ -31,6 +27,7 @@ pub mod qpipe;
 mod random;
 pub mod report;
 pub mod results;
+mod running;
 pub mod smooth;
 pub mod table;
 pub mod tpch;

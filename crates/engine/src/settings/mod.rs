@@ -172,6 +172,11 @@ impl Settings {
         }
     }
 
+    /// The memory of the session's engine.
+    pub(crate) fn memory(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
     /// The bytes of states that this session lets the engine keep.
     pub(crate) fn state_cache_bytes(&self) -> u64 {
         self.state_cache

@@ -325,6 +325,7 @@ async fn open_session(
     settings.have_started(&context);
     let ledger = Ledger::new(&coscan::connection_memory(&context.runtime_env()));
     let options = Arc::clone(context.state_ref().read().config_options());
+    shared.known.count_in(&options);
     let moments = options.extensions.get::<Moments>().cloned();
     Ok(Session {
         context,

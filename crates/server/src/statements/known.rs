@@ -7,18 +7,21 @@
 //! tables in memory.
 //!
 //! Bounds: one query of at most [`SHORT_BYTES`] bytes each; all of them together take at most
-//! [`KEPT_BYTES`], by the estimate that ledgers use, of the server and not of a connection. The
-//! oldest goes first.
+//! [`KEPT_BYTES`], by the estimate that ledgers use. They count in the engine's memory and not for
+//! a connection, and are given back when it is short. The oldest goes first.
 //! KNOWN-I1: what is kept follows from the text alone: parsing asks for no settings, rights or
 //! tables.
 //! KNOWN-I2: a connection is charged for a statement that was known as for any other.
+//! KNOWN-I3: no call of the account is made under the lock of the texts, because the engine may
+//! ask for bytes back before it answers.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use coscan::StatementSize;
+use coscan::{Reclaim, Retained, StatementSize};
 use coscan_pg::dialect::Written;
+use datafusion::config::ConfigOptions;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 
@@ -34,7 +37,11 @@ const SEEN: usize = 1 << 10;
 
 /// The texts that the server knows. All connections share it.
 #[derive(Default)]
-pub(crate) struct KnownTexts(Mutex<Texts>);
+pub(crate) struct KnownTexts {
+    texts: Mutex<Texts>,
+    /// Has the bytes of `texts` from the first session on; `None` if that has no engine.
+    account: OnceLock<Option<Retained>>,
+}
 
 #[derive(Default)]
 struct Texts {
@@ -63,6 +70,14 @@ enum Found {
 }
 
 impl KnownTexts {
+    /// Counts what is kept in the memory of the session's engine, from the first session on.
+    pub(crate) fn count_in(self: &Arc<Self>, session: &ConfigOptions) {
+        self.account.get_or_init(|| {
+            let own: Weak<Self> = Arc::downgrade(self);
+            Retained::new(session, own)
+        });
+    }
+
     /// Parses all statements of a text, like [`parse_all`].
     pub(crate) fn parse(&self, ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failure> {
         if sql.len() > SHORT_BYTES {
@@ -74,7 +89,7 @@ impl KnownTexts {
             Found::Seen => {
                 let all = parse_all(ledger, sql)?;
                 if let Some(known) = Known::of(&all) {
-                    self.texts().keep(sql, known);
+                    self.keep(sql, known);
                 }
                 Ok(all)
             }
@@ -82,8 +97,47 @@ impl KnownTexts {
         }
     }
 
+    /// Keeps a text if there is memory for it.
+    fn keep(&self, sql: &str, known: Known) {
+        let bytes = known.size.memory_bytes();
+        let refused = |account: &Retained| !account.try_keep(bytes);
+        if bytes > KEPT_BYTES || self.account().is_some_and(refused) {
+            return;
+        }
+        // KNOWN-I3
+        let freed = self.texts().keep(sql, known);
+        self.give_back(freed);
+    }
+
+    fn account(&self) -> Option<&Retained> {
+        self.account.get().and_then(Option::as_ref)
+    }
+
+    fn give_back(&self, bytes: usize) {
+        if bytes > 0
+            && let Some(account) = self.account()
+        {
+            account.give_back(bytes);
+        }
+    }
+
     fn texts(&self) -> MutexGuard<'_, Texts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reclaim for KnownTexts {
+    fn reclaim(&self, bytes: u64) {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let freed = self.texts().drop_oldest(bytes);
+        self.give_back(freed);
+    }
+}
+
+impl Drop for KnownTexts {
+    fn drop(&mut self) {
+        let bytes = self.texts().bytes;
+        self.give_back(bytes);
     }
 }
 
@@ -103,23 +157,34 @@ impl Texts {
         }
     }
 
-    fn keep(&mut self, sql: &str, known: Known) {
+    /// Keeps a text of at most [`KEPT_BYTES`], in place of the oldest ones. Returns the bytes that
+    /// are free then.
+    fn keep(&mut self, sql: &str, known: Known) -> usize {
         let bytes = known.size.memory_bytes();
         // Another connection may have kept it meanwhile.
-        if bytes > KEPT_BYTES || self.kept.contains_key(sql) {
-            return;
+        if self.kept.contains_key(sql) {
+            return bytes;
         }
-        while self.bytes + bytes > KEPT_BYTES
-            && let Some(oldest) = self.order.pop_front()
-        {
-            if let Some(gone) = self.kept.remove(&oldest) {
-                self.bytes -= gone.size.memory_bytes();
-            }
-        }
+        let freed = self.drop_oldest((self.bytes + bytes).saturating_sub(KEPT_BYTES));
         let text: Arc<str> = sql.into();
         self.order.push_back(Arc::clone(&text));
         self.kept.insert(text, Arc::new(known));
         self.bytes += bytes;
+        freed
+    }
+
+    /// Drops the oldest texts until so many bytes are free, or none is left. Returns the bytes.
+    fn drop_oldest(&mut self, bytes: usize) -> usize {
+        let mut freed = 0;
+        while freed < bytes
+            && let Some(oldest) = self.order.pop_front()
+        {
+            if let Some(gone) = self.kept.remove(&oldest) {
+                freed += gone.size.memory_bytes();
+            }
+        }
+        self.bytes -= freed;
+        freed
     }
 }
 
@@ -155,7 +220,12 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool, UnboundedMemoryPool};
+    use std::time::{Duration, Instant};
+
+    use coscan::{Engine, EngineConfig};
+    use datafusion::execution::memory_pool::{
+        GreedyMemoryPool, MemoryConsumer, MemoryPool, UnboundedMemoryPool,
+    };
 
     use super::*;
 
@@ -227,6 +297,72 @@ mod tests {
             drop(all);
             assert_eq!(pool.reserved(), 0);
         }
+    }
+
+    /// The memory of the engine below.
+    const LIMIT: usize = 64 << 20;
+
+    fn engine() -> Engine {
+        let config = EngineConfig {
+            memory_bytes: Some(LIMIT as u64),
+            ..EngineConfig::default()
+        };
+        Engine::new(config).unwrap()
+    }
+
+    /// Texts that count in the engine's memory.
+    fn counted(engine: &Engine) -> Arc<KnownTexts> {
+        let known = Arc::<KnownTexts>::default();
+        let session = engine.session();
+        known.count_in(session.context().copied_config().options());
+        known
+    }
+
+    /// Lets a text come twice; whether it is kept then.
+    fn comes_twice(known: &KnownTexts, sql: &str) -> bool {
+        for _ in 0..2 {
+            known.parse(&ledger(), sql).unwrap();
+        }
+        known.texts().kept.contains_key(sql)
+    }
+
+    #[test]
+    fn what_is_kept_counts_in_the_engines_memory() {
+        let engine = engine();
+        let known = counted(&engine);
+        let bytes = || usize::try_from(engine.memory().statement_bytes()).unwrap();
+        assert!(comes_twice(&known, QUERY) && comes_twice(&known, "SELECT 1"));
+        assert_eq!(bytes(), known.texts().bytes);
+        // Many take the place of others.
+        for number in 0..2_000 {
+            assert!(comes_twice(&known, &format!("SELECT a + {number} FROM t")));
+        }
+        assert_eq!(bytes(), known.texts().bytes);
+        assert!(bytes() > KEPT_BYTES / 2);
+        drop(known);
+        assert_eq!(bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_kept_is_given_back_when_memory_is_short() {
+        let engine = engine();
+        let known = counted(&engine);
+        assert!(comes_twice(&known, QUERY));
+        let pool = &engine.runtime().memory_pool;
+        let operator = MemoryConsumer::new("operator").register(pool);
+        operator.grow(LIMIT);
+        let begun = Instant::now();
+        // The memory's clock may be at it on a thread of its own.
+        while engine.memory().statement_bytes() > 0 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "it is kept");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let texts = known.texts();
+        assert_eq!((texts.kept.len(), texts.bytes), (0, 0));
+        drop(texts);
+        assert!(!comes_twice(&known, QUERY), "there is no memory for it");
+        operator.free();
+        assert!(comes_twice(&known, QUERY));
     }
 
     #[test]

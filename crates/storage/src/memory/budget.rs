@@ -3,7 +3,8 @@
 //!
 //! Idea: the core decides who gets memory (`ledger.rs`); this file keeps its holders. The buffer
 //! (frames and arrays without readers, of all pools together) is one holder that gives memory
-//! back. What queries left for others (chunk states, retained runs) makes up more such holders.
+//! back. What queries left for others (chunk states, retained runs) makes up more such holders,
+//! and so does what statements left for later ones (syntax trees).
 //! Decoded arrays with readers and single pages are needed for progress, so they are never
 //! refused. The limit may change while queries run; a scan with a chunk that cannot fit at all
 //! fails instead of waiting without end.
@@ -27,7 +28,6 @@
 //! More than 800 lines: the thresholds within the buffer are still here, and go when the core
 //! prices frames and arrays apart (`docs/design/memory.md`, "Not driven yet").
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -38,8 +38,10 @@ use coscan_core::memory::{Class, Event, HolderId, OnRefusal, OperatorId, Standin
 use coscan_core::tasks::QueryId;
 use parking_lot::{Mutex, MutexGuard};
 
+use super::arrays::Arrays;
 use super::ledger::{self, Ledger, Refused};
 use super::process::Process;
+use super::retained::{Left, Reclaim, Retained};
 use crate::parquet::PageRules;
 
 /// A pool's side of the budget.
@@ -67,43 +69,38 @@ pub(crate) trait Lender: Send + Sync {
     fn drop_idle_tables(self: Arc<Self>, _bytes: u64) {}
 }
 
-/// A holder that can give memory back.
-pub trait Reclaim: Send + Sync {
-    /// Gives back at least `bytes` bytes by [`MemoryBudget::give_back`], or all it has. The caller
-    /// holds no lock of the budget.
-    fn reclaim(&self, bytes: u64);
+/// The holders that every memory has, as the core knows them.
+struct Holders {
+    buffer: HolderId,
+    read_arrays: HolderId,
+    read_pages: HolderId,
+    metadata: HolderId,
+    connections: HolderId,
 }
 
-/// Memory that queries left for others to reuse.
-struct Retained {
-    bytes: u64,
-    from: Weak<dyn Reclaim>,
+impl Holders {
+    fn of(ledger: &Ledger) -> Self {
+        Self {
+            buffer: ledger.add_holder(Class::Drops(BUFFER_PRICE)),
+            read_arrays: ledger.add_holder(Class::Keeps),
+            read_pages: ledger.add_holder(Class::Keeps),
+            metadata: ledger.add_holder(Class::Keeps),
+            connections: ledger.add_holder(Class::Connections),
+        }
+    }
 }
 
 /// The memory of a process: one limit for all its holders.
 pub struct MemoryBudget {
     ledger: Ledger,
-    buffer: HolderId,
-    read_arrays: HolderId,
-    read_pages: HolderId,
-    kept_metadata: HolderId,
-    of_connections: HolderId,
-    connections: AtomicU64,
+    holders: Holders,
     limit: AtomicU64,
+    connections: AtomicU64,
+    /// Without retained results.
     operators: AtomicU64,
+    retained: Retained,
     pages: AtomicU64,
-    decoded: AtomicU64,
-    /// The part of `decoded` without readers.
-    idle: AtomicU64,
-    /// Arrays that took the place of frames. The pools hold these bytes.
-    settled: AtomicU64,
-    arrays_part: AtomicU64,
-    /// Whether there was memory for idle arrays at the last check.
-    spare: AtomicBool,
-    /// Whether memory was full at the last check, idle arrays included.
-    full: AtomicBool,
-    /// The highest price at which idle arrays were dropped: nanoseconds of decoding per KiB.
-    price_dropped: AtomicU64,
+    arrays: Arrays,
     metadata: AtomicU64,
     /// Whether the checksums of pages are ignored.
     unverified: AtomicBool,
@@ -118,7 +115,6 @@ pub struct MemoryBudget {
     /// Held while idle arrays are dropped.
     making_way: Mutex<()>,
     lenders: Mutex<Vec<Weak<dyn Lender>>>,
-    retained: Mutex<BTreeMap<HolderId, Retained>>,
 }
 
 /// The promise to a query about which nothing is known, so that merges begin beside sorts that
@@ -136,15 +132,6 @@ const SPILL_PRICE: u64 = 4_000;
 
 /// The part of the limit that operators cannot take from the buffer pools, as a divisor.
 const POOL_FLOOR: u64 = 8;
-/// The part of the limit, in thousandths, that arrays may take from frames, at the start and at
-/// least. Arrays take more memory than their frames, so the rest is better used for frames, unless
-/// the devices have time to spare and the processors do not.
-pub(crate) const ARRAYS_PART_MIN: u64 = 125;
-/// The most that arrays may take from frames.
-pub(crate) const ARRAYS_PART_MAX: u64 = 1000;
-/// The most that idle arrays may take, in thousandths, in addition to the frames they were decoded
-/// from: up to this part they count like arrays with readers.
-const IDLE_PART_MAX: u64 = 350;
 /// How many steps of memory are free after idle arrays were dropped, so that arrays can come and
 /// go without a pass over all of them.
 const STEPS_FREED: u64 = 2;
@@ -173,23 +160,14 @@ impl MemoryBudget {
     pub fn new(limit: u64) -> Arc<Self> {
         let ledger = Ledger::new(limit);
         Arc::new(Self {
-            buffer: ledger.add_holder(Class::Drops(BUFFER_PRICE)),
-            read_arrays: ledger.add_holder(Class::Keeps),
-            read_pages: ledger.add_holder(Class::Keeps),
-            kept_metadata: ledger.add_holder(Class::Keeps),
-            of_connections: ledger.add_holder(Class::Connections),
-            connections: AtomicU64::default(),
+            holders: Holders::of(&ledger),
             ledger,
             limit: AtomicU64::new(limit),
+            connections: AtomicU64::default(),
             operators: AtomicU64::default(),
+            retained: Retained::default(),
             pages: AtomicU64::default(),
-            decoded: AtomicU64::default(),
-            idle: AtomicU64::default(),
-            settled: AtomicU64::default(),
-            arrays_part: AtomicU64::new(ARRAYS_PART_MIN),
-            spare: AtomicBool::default(),
-            full: AtomicBool::default(),
-            price_dropped: AtomicU64::default(),
+            arrays: Arrays::none(),
             metadata: AtomicU64::default(),
             unverified: AtomicBool::default(),
             process: Process::default(),
@@ -198,7 +176,6 @@ impl MemoryBudget {
             dividing: Mutex::default(),
             making_way: Mutex::default(),
             lenders: Mutex::default(),
-            retained: Mutex::default(),
         })
     }
 
@@ -256,7 +233,7 @@ impl MemoryBudget {
     /// Bytes of operators, and of retained results.
     #[must_use]
     pub fn operator_bytes(&self) -> u64 {
-        self.operators.load(Ordering::Relaxed)
+        self.operators.load(Ordering::Relaxed) + self.retained.result_bytes()
     }
 
     /// Bytes of pages that were read singly, not as part of a chunk. Their readers bound them by
@@ -269,20 +246,18 @@ impl MemoryBudget {
     /// Bytes of decoded arrays.
     #[must_use]
     pub fn decoded_bytes(&self) -> u64 {
-        self.decoded.load(Ordering::Relaxed)
+        self.arrays.decoded()
     }
 
     /// Bytes of decoded arrays with readers.
     #[must_use]
     pub fn read_array_bytes(&self) -> u64 {
-        let idle = self.idle.load(Ordering::Relaxed);
-        self.decoded_bytes().saturating_sub(idle)
+        self.arrays.read()
     }
 
     /// Bytes of decoded arrays, without idle arrays beyond their part of the limit.
     fn decoded_counted(&self) -> u64 {
-        let kept = self.decoded_bytes().min(self.arrays_kept());
-        kept.max(self.read_array_bytes())
+        self.arrays.counted(self.limit())
     }
 
     /// The approximate bytes of footers, page indexes, chunk maps and tables. They count in the
@@ -542,6 +517,12 @@ impl MemoryBudget {
         self.connections.load(Ordering::Relaxed)
     }
 
+    /// Bytes that are retained for statements to come.
+    #[must_use]
+    pub fn statement_bytes(&self) -> u64 {
+        self.retained.statement_bytes()
+    }
+
     /// Bytes of operators, of retained results, and of connections.
     #[must_use]
     pub fn reserved_bytes(&self) -> u64 {
@@ -553,7 +534,7 @@ impl MemoryBudget {
     #[must_use]
     pub fn try_hold_for_connection(&self, bytes: u64) -> bool {
         self.sync();
-        let room = self.ledger.room(self.of_connections);
+        let room = self.ledger.room(self.holders.connections);
         let fits = self.connection_bytes().saturating_add(bytes) <= room;
         if fits {
             self.hold_for_connection(bytes);
@@ -573,11 +554,19 @@ impl MemoryBudget {
         self.tell();
     }
 
-    /// Registers a holder that may keep memory and gives it back before any other holder does.
+    /// Registers a holder that may keep results and gives them back before any other holder does.
     pub fn retains(&self, from: Weak<dyn Reclaim>) -> HolderId {
+        self.add_retained(Left::Results, from)
+    }
+
+    /// As [`Self::retains`], for what statements leave for later ones.
+    pub fn retains_statements(&self, from: Weak<dyn Reclaim>) -> HolderId {
+        self.add_retained(Left::Statements, from)
+    }
+
+    fn add_retained(&self, what: Left, from: Weak<dyn Reclaim>) -> HolderId {
         let holder = self.ledger.add_holder(Class::Drops(RETAINED_PRICE));
-        let retained = Retained { bytes: 0, from };
-        self.retained.lock().insert(holder, retained);
+        self.retained.add(holder, what, from);
         holder
     }
 
@@ -586,28 +575,16 @@ impl MemoryBudget {
     pub fn try_keep(&self, holder: HolderId, bytes: u64) -> bool {
         self.sync();
         let room = self.ledger.room(holder);
-        let fits = {
-            let mut retained = self.retained.lock();
-            let Some(retained) = retained.get_mut(&holder) else {
-                return false;
-            };
-            let fits = retained.bytes + bytes <= room;
-            retained.bytes += if fits { bytes } else { 0 };
-            fits
-        };
-        if fits {
-            self.operators.fetch_add(bytes, Ordering::Relaxed);
+        let keeps = self.retained.try_keep(holder, bytes, room);
+        if keeps {
             self.tell();
         }
-        fits
+        keeps
     }
 
     /// Frees memory that was retained.
     pub fn give_back(&self, holder: HolderId, bytes: u64) {
-        if let Some(retained) = self.retained.lock().get_mut(&holder) {
-            retained.bytes -= bytes;
-        }
-        self.operators.fetch_sub(bytes, Ordering::Relaxed);
+        self.retained.give_back(holder, bytes);
         self.tell();
     }
 
@@ -617,21 +594,15 @@ impl MemoryBudget {
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
         let read = self.read_array_bytes();
         let idle = self.decoded_bytes().saturating_sub(read);
-        let retained: Vec<(HolderId, u64)> = {
-            let retained = self.retained.lock();
-            retained
-                .iter()
-                .map(|(holder, of)| (*holder, of.bytes))
-                .collect()
-        };
+        let holders = &self.holders;
         let keep = [
-            (self.read_arrays, read),
-            (self.read_pages, self.page_bytes()),
-            (self.kept_metadata, self.metadata_counted()),
-            (self.of_connections, self.connection_bytes()),
+            (holders.read_arrays, read),
+            (holders.read_pages, self.page_bytes()),
+            (holders.metadata, self.metadata_counted()),
+            (holders.connections, self.connection_bytes()),
         ];
-        let others = retained.into_iter().chain(keep);
-        let buffer = (self.buffer, frames + idle, self.floor(&pools));
+        let others = self.retained.by_holder().into_iter().chain(keep);
+        let buffer = (holders.buffer, frames + idle, self.floor(&pools));
         let all = others.map(|(holder, bytes)| (holder, bytes, 0));
         self.ledger.tell_held(all.chain([buffer]));
     }
@@ -646,17 +617,10 @@ impl MemoryBudget {
 
     /// Has a holder give memory back.
     fn reclaim(&self, holder: HolderId, bytes: u64) {
-        if holder == self.buffer {
+        if holder == self.holders.buffer {
             self.shrink_buffer(bytes);
-        } else {
-            let retained = self
-                .retained
-                .lock()
-                .get(&holder)
-                .map(|of| Weak::clone(&of.from));
-            if let Some(from) = retained.and_then(|from| from.upgrade()) {
-                from.reclaim(bytes);
-            }
+        } else if let Some(from) = self.retained.owner(holder) {
+            from.reclaim(bytes);
         }
         self.sync();
         self.ledger.tell([Event::Reclaimed { holder }]);
@@ -695,80 +659,73 @@ impl MemoryBudget {
 
     /// Counts new decoded arrays.
     pub(crate) fn add_decoded(&self, bytes: u64) {
-        self.decoded.fetch_add(bytes, Ordering::Relaxed);
+        self.arrays.add(bytes);
         self.tell();
     }
 
     /// Counts decoded arrays as dropped. Pools learn of it with the next change, so this may be
     /// called under a pool's lock.
     pub(crate) fn remove_decoded(&self, bytes: u64) {
-        self.decoded.fetch_sub(bytes, Ordering::Relaxed);
+        self.arrays.remove(bytes);
     }
 
     /// Counts arrays that became idle; returns the highest price at which idle arrays were
     /// dropped.
     pub(crate) fn add_idle(&self, bytes: u64) -> u64 {
-        self.idle.fetch_add(bytes, Ordering::Relaxed);
-        self.price_dropped.load(Ordering::Relaxed)
+        self.arrays.add_idle(bytes)
     }
 
     /// Records that idle arrays of this price were dropped.
     pub(crate) fn dropped_at(&self, price: u64) {
-        self.price_dropped.fetch_max(price, Ordering::Relaxed);
+        self.arrays.dropped_at(price);
     }
 
     /// Counts idle arrays that found readers or were dropped.
     pub(crate) fn remove_idle(&self, bytes: u64) {
-        self.idle.fetch_sub(bytes, Ordering::Relaxed);
+        self.arrays.remove_idle(bytes);
     }
 
     /// Whether idle arrays may be kept even at the expense of frames, because decoded arrays are
     /// few.
     pub(crate) fn keeps_few_arrays(&self) -> bool {
-        self.decoded_bytes() < self.arrays_kept()
-    }
-
-    fn arrays_kept(&self) -> u64 {
-        self.limit() / 1000 * self.arrays_part().min(IDLE_PART_MAX)
+        self.arrays.keeps_few(self.limit())
     }
 
     /// The part of the limit, in thousandths, that arrays may take from frames.
     pub(crate) fn arrays_part(&self) -> u64 {
-        self.arrays_part.load(Ordering::Relaxed)
+        self.arrays.part()
     }
 
     /// Changes that part. Pools learn of it with the next change.
     pub(crate) fn set_arrays_part(&self, thousandths: u64) {
-        self.arrays_part.store(thousandths, Ordering::Relaxed);
+        self.arrays.set_part(thousandths);
     }
 
     /// Whether memory is better used for arrays than for the pages they come from: memory is full,
     /// idle arrays included, and arrays have less than their part.
     pub(crate) fn prefers_arrays(&self) -> bool {
-        self.full.load(Ordering::Relaxed) && self.has_few_arrays()
+        self.arrays.fill_memory() && self.has_few_arrays()
     }
 
     /// Whether arrays have less than their part.
     pub(crate) fn has_few_arrays(&self) -> bool {
-        let arrays = self.decoded_bytes() + self.settled_bytes();
-        arrays < self.limit() / 1000 * self.arrays_part()
+        self.arrays.are_few(self.limit())
     }
 
     /// Bytes of arrays that took the place of frames and count among them.
     #[must_use]
     pub fn settled_bytes(&self) -> u64 {
-        self.settled.load(Ordering::Relaxed)
+        self.arrays.settled()
     }
 
     /// Counts decoded arrays among the frames.
     pub(crate) fn settle(&self, bytes: u64) {
-        self.settled.fetch_add(bytes, Ordering::Relaxed);
-        self.decoded.fetch_sub(bytes, Ordering::Relaxed);
+        self.arrays.settle(bytes);
     }
 
     /// Counts arrays as dropped that counted among the frames.
     pub(crate) fn remove_settled(&self, bytes: u64) {
-        self.settled.fetch_sub(bytes, Ordering::Relaxed);
+        self.arrays.remove_settled(bytes);
     }
 
     /// Whether idle arrays may be kept: there is memory that nothing else needs, or decoded arrays
@@ -779,7 +736,7 @@ impl MemoryBudget {
 
     /// Whether there is memory that nothing else needs.
     pub(crate) fn keeps_spare_arrays(&self) -> bool {
-        self.spare.load(Ordering::Relaxed)
+        self.arrays.have_spare()
     }
 
     /// The bytes that idle arrays leave free.
@@ -794,7 +751,7 @@ impl MemoryBudget {
     fn held_beside_operators(&self, pools: &[Arc<dyn Lender>]) -> u64 {
         let frames: u64 = pools.iter().map(|pool| pool.held()).sum();
         let read = self.page_bytes() + self.decoded_bytes();
-        let kept = self.metadata_counted() + self.connection_bytes();
+        let kept = self.metadata_counted() + self.connection_bytes() + self.statement_bytes();
         frames + read + kept + self.excess_bytes()
     }
 
@@ -833,9 +790,8 @@ impl MemoryBudget {
         let idle = self.decoded_bytes().saturating_sub(self.read_array_bytes());
         let stalled: u64 = pools.iter().map(|pool| pool.stalled()).sum();
         let spare = all.saturating_sub(idle + stalled) + STEPS_FREED * self.step() < self.limit();
-        self.spare.store(spare, Ordering::Relaxed);
         let full = all + STEPS_FREED * self.step() >= self.limit();
-        self.full.store(full, Ordering::Relaxed);
+        self.arrays.weighed(spare, full);
         // If another thread is in `make_way`, it already frees enough.
         if all > self.limit()
             && let Some(mut one) = self.making_way.try_lock()
@@ -878,7 +834,7 @@ impl MemoryBudget {
             .decoded_counted()
             .saturating_sub(self.read_array_bytes());
         // Other holders may take as much as a step before the pools learn of it.
-        let left = self.ledger.room(self.buffer);
+        let left = self.ledger.room(self.holders.buffer);
         left.saturating_sub(idle + self.step())
             .max(self.floor(pools))
     }
@@ -953,6 +909,7 @@ mod tests {
     use coscan_core::memory::WHOLE;
 
     use super::*;
+    use crate::memory::ARRAYS_PART_MAX;
 
     /// A pool that always holds as much as it may.
     #[derive(Default)]
@@ -998,13 +955,36 @@ mod tests {
         let most = 64_000 / POOL_FLOOR * 7 - 64_000 / 32 - for_small;
         for taken in 0..most - 700 {
             // Arrays change by less than a step, so the pools do not learn of it.
-            memory.decoded.store(taken % 700, Ordering::Relaxed);
+            memory.arrays.set(taken % 700, 0);
             let asked = memory.ask(OPERATOR, 1, WHOLE);
             assert!(asked.is_ok(), "{taken}: {memory:?}");
             assert!(memory.operator_bytes() + memory.decoded_bytes() + pool.held() <= 64_000);
             memory.ledger.check();
         }
         memory.end_operator(OPERATOR);
+    }
+
+    /// Has nothing that it could give back.
+    struct Nothing;
+
+    impl Reclaim for Nothing {
+        fn reclaim(&self, _bytes: u64) {}
+    }
+
+    #[test]
+    fn what_is_retained_for_statements_counts_apart_from_operators() {
+        let memory = MemoryBudget::new(64_000);
+        let results = memory.retains(Weak::<Nothing>::new());
+        let statements = memory.retains_statements(Weak::<Nothing>::new());
+        let counted = || (memory.operator_bytes(), memory.statement_bytes());
+        assert!(memory.try_keep(results, 200) && memory.try_keep(statements, 700));
+        assert_eq!(counted(), (200, 700));
+        assert_eq!(memory.reserved_bytes(), 200);
+        assert_eq!(memory.held_beside_operators(&[]), 700);
+        assert!(!memory.try_keep(statements, 64_000), "more than there is");
+        memory.give_back(statements, 700);
+        memory.give_back(results, 200);
+        assert_eq!(counted(), (0, 0));
     }
 
     #[test]
@@ -1066,8 +1046,7 @@ mod tests {
         memory.set_arrays_part(ARRAYS_PART_MAX);
         memory.weigh_arrays();
         assert!(!memory.prefers_arrays(), "there is room for both");
-        memory.decoded.store(50_000, Ordering::Relaxed);
-        memory.idle.store(50_000, Ordering::Relaxed);
+        memory.arrays.set(50_000, 50_000);
         memory.weigh_arrays();
         assert!(memory.keeps_spare_arrays() && memory.prefers_arrays());
         memory.set_arrays_part(0);
@@ -1088,8 +1067,7 @@ mod tests {
         let memory = MemoryBudget::new(64_000);
         let pool = Arc::new(Stalled::default());
         memory.join(Arc::downgrade(&(Arc::clone(&pool) as Arc<dyn Lender>)));
-        memory.decoded.store(20_000, Ordering::Relaxed);
-        memory.idle.store(20_000, Ordering::Relaxed);
+        memory.arrays.set(20_000, 20_000);
         pool.held.store(44_000, Ordering::Relaxed);
         pool.stalled.store(40_000, Ordering::Relaxed);
         memory.weigh_arrays();

@@ -24,7 +24,7 @@ mod small_world;
 mod state;
 mod tables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -53,7 +53,9 @@ use crate::{Result, StorageError};
 use decode::DecodePool;
 use limits::{Degrees, Gate, Meters, Watched};
 use segments::{IoThreads, Reserve};
-use state::{Effects, Epoch, OnPanic, PageRequests, State, Traces};
+use state::{
+    CoreTime, Effects, Epoch, Loads, OnPanic, PageRequests, Scans, Stalled, State, TableIds, Traces,
+};
 
 /// How often the pool tells the core that time has passed; the core finds stalled scans by it.
 const TICK: Duration = Duration::from_millis(250);
@@ -172,26 +174,14 @@ impl BufferPool {
         let state = State {
             recording: recorder.and_then(|recorder| recorder.begin(&abm)),
             abm: Abm::new(abm),
-            origin: Instant::now(),
+            time: CoreTime::begin(),
             tables: BTreeMap::new(),
-            by_key: BTreeMap::new(),
-            next_table: 0,
-            uses: 0,
-            retired: BTreeSet::new(),
-            scans: BTreeMap::new(),
-            next_scan: 0,
-            largest_load_bytes: 0,
-            stalled: 0,
-            stalled_counted_at: Instant::now(),
-            loads: BTreeMap::new(),
-            next_load: 0,
+            ids: TableIds::default(),
+            scans: Scans::default(),
+            stalled: Stalled::none(),
+            loads: Loads::default(),
             pages: PageRequests::default(),
-            untaken: Vec::new(),
-            load_error: None,
             trace: config.record_trace.then(Traces::default),
-            sched_ns: 0,
-            decisions: 0,
-            shut_down: false,
             epoch: Epoch::default(),
             degrees: Degrees::new(shared.memory.limit()),
         };
@@ -275,12 +265,8 @@ async fn tick(pool: Weak<Inner>) {
             }
             state.lapse_untaken(lapse_after, effects);
             state.drop_retired(effects);
-            let now = state.origin.elapsed().as_nanos();
-            if state
-                .abm
-                .next_deadline()
-                .is_some_and(|due| u128::from(due.0) <= now)
-            {
+            let now = state.time.now();
+            if state.abm.next_deadline().is_some_and(|due| due <= now) {
                 Inner::log(state.handle(Event::TimePassed, effects));
             }
             if let Some(recording) = &mut state.recording {
@@ -293,7 +279,7 @@ async fn tick(pool: Weak<Inner>) {
 impl Inner {
     /// Runs `work` on the state, then carries out the effects that it has collected.
     ///
-    /// If `work` panics, the pool restarts with a new core (`state/restart.rs`), and the result
+    /// If `work` panics, the pool restarts with a new core (`state/restart/`), and the result
     /// says so.
     pub(crate) fn with_state<T: OnPanic>(
         self: &Arc<Self>,
@@ -315,13 +301,11 @@ impl Inner {
             }
             self.held.store(state.abm.used_bytes(), Ordering::Relaxed);
             state.recount_stalled();
-            self.stalled.store(state.stalled, Ordering::Relaxed);
+            self.stalled.store(state.stalled.bytes(), Ordering::Relaxed);
             let active = !state.scans.is_empty();
             let woke = self.active.swap(active, Ordering::Relaxed) != active;
-            let wants = self
-                .largest_load_bytes
-                .swap(state.largest_load_bytes, Ordering::Relaxed)
-                != state.largest_load_bytes;
+            let largest = state.scans.largest_load_bytes();
+            let wants = self.largest_load_bytes.swap(largest, Ordering::Relaxed) != largest;
             if panic.is_some() {
                 // The new core has no memory yet. The memory is not divided here, because this
                 // call may come from the division; the next tick divides it.

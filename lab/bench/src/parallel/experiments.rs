@@ -261,7 +261,7 @@ fn point(experiment: &str, setting: &Setting, usage: &Usage) -> Point {
     let read_bytes: u64 = usage.devices.iter().map(|device| device.bytes).sum();
     let limit: u64 = usage.devices.iter().map(|device| device.limit).sum();
     let bytes_per_second = read_bytes as f64 / seconds(usage.time);
-    let cores = crate::cpu::cores() as f64;
+    let cores = crate::running::cpu::cores() as f64;
     Point {
         experiment: experiment.to_owned(),
         setting: setting.name.clone(),

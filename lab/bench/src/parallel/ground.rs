@@ -15,11 +15,11 @@ use coscan::{NamedDevice, Throttle};
 use super::ParallelOptions;
 use super::data::{DEALT, RANGES, parts};
 use super::queries::{BY_KEY, Queries, TABLE};
-use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile};
 use crate::error::{BenchError, Result};
 use crate::layout::Layout;
 use crate::progress::{OnProgress, Progress};
+use crate::running::answer::Answer;
+use crate::running::arena::{Arena, ArenaConfig, Oracle, Sharing, TableFile};
 use crate::workload::KEY;
 
 /// What differs between two points.

@@ -17,11 +17,11 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ground::{Ground, Setting};
 use super::results::DeviceUse;
-use crate::answer::Answer;
-use crate::arena::{Arena, DeviceMeter, answer};
-use crate::cpu;
 use crate::error::{BenchError, Result};
 use crate::random::Random;
+use crate::running::answer::Answer;
+use crate::running::arena::{Arena, DeviceMeter, answer};
+use crate::running::cpu;
 
 /// The clients. A query is an index into [`super::queries::Queries::all`].
 #[derive(Clone, Debug, Default)]

@@ -34,10 +34,10 @@ use std::time::Duration;
 
 use coscan_quantities::Share;
 
-use crate::arena::reads_whole_rows;
 use crate::demo;
 use crate::error::Result;
 use crate::progress::OnProgress;
+use crate::running::arena::reads_whole_rows;
 use crate::smooth::results::Machine;
 use results::{CHANGING, MIX, ParallelResults, SCAN, SLOW};
 
@@ -98,7 +98,7 @@ impl ParallelOptions {
             buffer: Share::Fraction(0.25),
             bandwidth: 50_000_000,
             chunk_bytes: demo::row_group_bytes(scale),
-            partitions: crate::cpu::cores(),
+            partitions: crate::running::cpu::cores(),
             clients: 8,
             points_per_second: 20.0,
             time: Duration::from_secs(10),

@@ -19,13 +19,13 @@ use super::QpipeOptions;
 use super::own_tables::{OwnTables, on_own_tables};
 use super::results::{Point, QpipeResults};
 use super::variant::{ISOLATED, Variant};
-use crate::answer::Answer;
-use crate::arena::{Arena, ArenaConfig, Counters, Oracle, TableFile, answer, log_of};
-use crate::clients::{self, Ask, Client, Done};
-use crate::cpu;
 use crate::error::{BenchError, Result};
 use crate::progress::{OnProgress, Progress};
 use crate::results::mean;
+use crate::running::answer::Answer;
+use crate::running::arena::{Arena, ArenaConfig, Counters, Oracle, TableFile, answer, log_of};
+use crate::running::clients::{self, Ask, Client, Done};
+use crate::running::cpu;
 
 /// A query: its name in TPC-H, and its statement.
 #[derive(Clone, Debug)]

@@ -15,10 +15,10 @@ use super::ground::{Case, Ground, Query};
 use super::results::{Point, QpipeResults};
 use super::variant::{APART, ISOLATED, SHARED};
 use super::{OPEN, QpipeOptions, THINKING, THROUGHPUT};
-use crate::clients::{Ask, Client};
 use crate::error::Result;
 use crate::progress::OnProgress;
 use crate::random::Random;
+use crate::running::clients::{Ask, Client};
 use crate::workload::{TABLES, WholeSpec};
 
 /// Clients in Figure 13.

@@ -40,10 +40,10 @@ use std::time::Duration;
 
 use coscan_quantities::Share;
 
-use crate::arena::{TableFile, reads_whole_rows};
 use crate::demo;
 use crate::error::{BenchError, Result};
 use crate::progress::OnProgress;
+use crate::running::arena::{TableFile, reads_whole_rows};
 use crate::smooth::results::Machine;
 use crate::tpch::{Generate, Table};
 use crate::workload::TABLES;
@@ -109,7 +109,7 @@ impl Default for QpipeOptions {
             bandwidth: Some(200_000_000),
             latency: Duration::ZERO,
             chunk_bytes: demo::row_group_bytes(1.0),
-            partitions: crate::cpu::cores().max(PARTITIONS_MIN),
+            partitions: crate::running::cpu::cores().max(PARTITIONS_MIN),
             clients: (1..=12).collect(),
             queries: 4,
             sets: 0,
@@ -165,7 +165,7 @@ pub fn generate(scale: f64) -> Generate {
     Generate {
         scale,
         row_group_bytes: demo::row_group_bytes(scale),
-        threads: crate::cpu::cores(),
+        threads: crate::running::cpu::cores(),
     }
 }
 

@@ -12,9 +12,9 @@ use std::path::Path;
 
 use tempfile::TempDir;
 
-use crate::arena::TableFile;
-use crate::clients::{Ask, Client};
 use crate::error::{BenchError, Result};
+use crate::running::arena::TableFile;
+use crate::running::clients::{Ask, Client};
 
 /// The links to the tables' folders; dropping them removes them.
 pub(crate) struct OwnTables {
@@ -111,9 +111,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::arena::{Arena, ArenaConfig};
     use crate::qpipe::variant::APART;
     use crate::qpipe::wisconsin;
+    use crate::running::arena::{Arena, ArenaConfig};
 
     #[test]
     fn a_client_has_names_and_paths_of_its_own() {

@@ -13,11 +13,11 @@ use super::ground::{Case, Ground, Query};
 use super::results::{Point, QpipeResults};
 use super::variant::{ISOLATED, NO_OPERATORS, SHARED};
 use super::{HASH_JOIN, MERGE_JOIN, QpipeOptions, SORT_MERGE, wisconsin};
-use crate::arena::TableFile;
-use crate::clients::Client;
 use crate::error::Result;
 use crate::progress::OnProgress;
 use crate::random::Random;
+use crate::running::arena::TableFile;
+use crate::running::clients::Client;
 use crate::workload::q4;
 
 /// Two queries, and how they are run.

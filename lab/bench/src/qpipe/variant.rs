@@ -1,6 +1,6 @@
 //! What is shared?
 
-use crate::arena::Sharing;
+use crate::running::arena::Sharing;
 
 /// A way of sharing, by its name in results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

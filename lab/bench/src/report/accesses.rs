@@ -6,8 +6,8 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, tick_label};
-use super::frame::{Frame, begin};
+use super::drawing::axis::{Scale, line, tick_label};
+use super::drawing::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use coscan_quantities as quantities;
 
@@ -94,7 +94,7 @@ fn panel(
 
     let end = x.at(policy.total_s);
     line(out, "end", (end, top), (end, bottom));
-    let style = super::palette::policy(name);
+    let style = super::drawing::palette::policy(name);
     let _ = write!(
         out,
         r#"<text class="panel" x="{LEFT}" y="{:.1}"><tspan style="fill:var(--{style})">{}</tspan><tspan class="aside" dx="10">{} loads · {} read · last answer after {} · {:.0} % CPU</tspan></text>"#,

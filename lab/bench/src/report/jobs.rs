@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::axis::{Scale, text, tick_label};
-use super::frame::{Frame, begin};
+use super::drawing::axis::{Scale, text, tick_label};
+use super::drawing::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use coscan_quantities as quantities;
 

@@ -7,8 +7,8 @@
 use std::fmt::Write as _;
 
 use super::accesses::WIDTH;
-use super::axis::{Scale, line, text, tick_label};
-use super::frame::{Frame, begin};
+use super::drawing::axis::{Scale, line, text, tick_label};
+use super::drawing::frame::{Frame, begin};
 use crate::results::{CoopResults, PolicyResults};
 use crate::table::class_latency;
 use coscan_quantities as quantities;
@@ -86,7 +86,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
 
 /// One policy's queries of one class: dots, and a bar at their mean.
 fn lane_of(out: &mut String, class: &str, name: &str, policy: &PolicyResults, x: &Scale, y: f64) {
-    let style = super::palette::policy(name);
+    let style = super::drawing::palette::policy(name);
     text(out, "lane", "end", LEFT - 7.0, y + 3.5, name);
     for query in policy.queries.iter().filter(|query| query.name == class) {
         let _ = write!(

@@ -9,13 +9,11 @@
 //! Source: the pictures of [CoopScans07 Figures 4, 5, Table 2].
 
 mod accesses;
-mod axis;
-mod frame;
+mod drawing;
 mod jobs;
 mod latency;
 mod operators;
 mod pages;
-mod palette;
 mod selectivity;
 pub mod smooth;
 mod tradeoff;
@@ -28,6 +26,7 @@ use crate::results::{CoopResults, WITH_FRAGMENTS};
 use crate::smooth::picture::Picture;
 use crate::table::{BASELINE, class_latency, factor, figures};
 use coscan_quantities as quantities;
+use drawing::palette;
 
 /// The text of the page besides the measurements.
 #[derive(Clone, Debug, Default)]

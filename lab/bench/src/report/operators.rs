@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, text, tick_label};
+use super::drawing::axis::{Scale, line, text, tick_label};
+use super::drawing::frame::{Frame, begin};
 use super::escape;
-use super::frame::{Frame, begin};
 use crate::dashboard::Dashboard;
 use coscan_quantities as quantities;
 

@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, tick_label};
-use super::frame::{Frame, begin};
+use super::drawing::axis::{Scale, line, tick_label};
+use super::drawing::frame::{Frame, begin};
 use crate::smooth::picture::{PATIENCE, Picture, PicturedPath, PicturedQuery};
 use coscan_quantities as quantities;
 

@@ -7,8 +7,8 @@
 
 use std::fmt::Write as _;
 
-use super::axis::Scale;
-use super::frame::{Frame, begin};
+use super::drawing::axis::Scale;
+use super::drawing::frame::{Frame, begin};
 use crate::smooth::results::SmoothResults;
 use coscan_quantities as quantities;
 

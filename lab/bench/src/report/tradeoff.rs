@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Scale, text, tick_label};
-use super::frame::{Frame, begin};
+use super::drawing::axis::{Scale, text, tick_label};
+use super::drawing::frame::{Frame, begin};
 use crate::results::CoopResults;
 use coscan_quantities as quantities;
 
@@ -46,7 +46,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
         .collect();
     for (index, (name, policy)) in policies.iter().enumerate() {
         let (at_x, at_y) = points[index];
-        let style = super::palette::policy(name);
+        let style = super::drawing::palette::policy(name);
         // Writing to a string cannot fail, here and below.
         let _ = write!(
             out,

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Scale, line, text, tick_label};
-use super::frame::{Frame, begin};
+use super::drawing::axis::{Scale, line, text, tick_label};
+use super::drawing::frame::{Frame, begin};
 use crate::results::CoopResults;
 use coscan_quantities as quantities;
 
@@ -39,7 +39,7 @@ pub(super) fn figure(results: &CoopResults) -> String {
     frame.x_label(&mut out, &format!("bytes read from the device ({unit})"));
     for (index, (name, bytes, outlined)) in bars.iter().enumerate() {
         let top = TOP + step * index as f64 + step * 0.2;
-        let style = super::palette::policy(name);
+        let style = super::drawing::palette::policy(name);
         let fill = if *outlined {
             "fill:none;stroke:var(--muted);stroke-dasharray:4 3".to_owned()
         } else {

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::checksum::{Checksum, expected};
-use super::data::{Spec, Table, bound};
-use super::measure::{
+use super::query::checksum::{Checksum, expected};
+use super::query::data::{Spec, Table, bound};
+use super::query::measure::{
     Bench, Case, DeviceKind, Expected, INDEX_NAME, Measured, Read, TABLE, select,
 };
 use crate::error::Result;

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::checksum::{Checksum, expected};
-use super::data::{Spec, Table, bound};
-use super::measure::{Bench, Case, DeviceKind, Expected, Median, select};
-use super::paths;
-use super::results::{Machine, Point, SmoothResults};
+use super::outcome::results::{Machine, Point, SmoothResults};
+use super::query::checksum::{Checksum, expected};
+use super::query::data::{Spec, Table, bound};
+use super::query::measure::{Bench, Case, DeviceKind, Expected, Median, select};
+use super::query::paths;
 use crate::error::Result;
 use crate::progress::{OnProgress, Progress};
 

@@ -1,16 +1,18 @@
 //! The experiments of [CoopScans07].
+//!
+//! | where | question |
+//! |---|---|
+//! | `intro.rs`, `figures/`, `tables/` | does this sentence, figure or table of the paper hold? |
+//! | `machine.rs` | on which machine, with which queries? |
+//! | `measure.rs` | which figures does a run give? |
+//! | `verdict.rs` | how do the policies' figures compare with the paper's? |
 
-pub(crate) mod fig2;
-pub(crate) mod fig4;
-pub(crate) mod fig5;
-pub(crate) mod fig6;
-pub(crate) mod fig7;
-pub(crate) mod fig8;
+mod figures;
 pub(crate) mod intro;
 pub(crate) mod machine;
 pub(crate) mod measure;
-pub(crate) mod table;
-pub(crate) mod table2;
-pub(crate) mod table3;
-pub(crate) mod table4;
+mod tables;
 pub(crate) mod verdict;
+
+pub(crate) use figures::{fig2, fig4, fig5, fig6, fig7, fig8};
+pub(crate) use tables::{table2, table3, table4};

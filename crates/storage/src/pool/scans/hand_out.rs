@@ -48,7 +48,7 @@ impl Scan {
     pub(crate) fn hand_on(&self, kept: Kept) {
         let handed = kept.hand_on();
         self.inner().with_state(|pool, effects| {
-            if let Some(scan) = pool.scans.get_mut(&self.id()) {
+            if let Some(scan) = pool.scans.get_mut(self.id()) {
                 scan.answers.push_front(Answer::Chunk(handed));
                 effects.wakers.append(&mut scan.wakers);
             }
@@ -58,14 +58,11 @@ impl Scan {
     fn poll_answer(&self, cx: &Context<'_>, claim: &mut Claim<'_>) -> Poll<Result<Answer>> {
         self.inner().with_state(|pool, effects| {
             let gone = || StorageError::Internal("the scan has ended".into());
-            let Some(scan) = pool.scans.get_mut(&self.id()) else {
+            let Some(scan) = pool.scans.get_mut(self.id()) else {
                 return Poll::Ready(Err(gone()));
             };
             if let Some(failure) = &scan.failure {
                 return Poll::Ready(Err(failure.clone()));
-            }
-            if pool.shut_down {
-                return Poll::Ready(Err(StorageError::ShutDown));
             }
             if !claim.active {
                 // Answers beyond the number of claims were meant for cancelled calls (C1).
@@ -86,7 +83,7 @@ impl Scan {
                     return Poll::Ready(Err(error));
                 }
             }
-            let Some(scan) = pool.scans.get_mut(&self.id()) else {
+            let Some(scan) = pool.scans.get_mut(self.id()) else {
                 return Poll::Ready(Err(gone()));
             };
             if let Some(answer) = scan.answers.pop_front() {
@@ -129,7 +126,7 @@ impl Drop for Claim<'_> {
         }
         let id = self.scan.id();
         self.scan.inner().with_state(|pool, effects| {
-            let Some(scan) = pool.scans.get_mut(&id) else {
+            let Some(scan) = pool.scans.get_mut(id) else {
                 return;
             };
             scan.claims -= 1;

@@ -49,7 +49,7 @@ impl ChunkLease {
         let place = Arc::clone(self.own().place());
         let (mut joined, mut label) = (BTreeSet::new(), Arc::default());
         place.scan.inner().with_state(|state, effects| {
-            if let Some(leader) = state.scans.get(&place.scan.id()) {
+            if let Some(leader) = state.scans.get(place.scan.id()) {
                 label = Arc::clone(&leader.label);
             }
             joined = state.begin_job(&place, members, effects);
@@ -89,14 +89,10 @@ impl ChunkJob {
         };
         let leader = self.place.scan.id();
         let others = self.served.iter().filter(|scan| **scan != leader);
-        let others = others.filter_map(|scan| state.scans.get(scan));
-        let since = |time: Instant| {
-            let time = time.saturating_duration_since(state.origin);
-            u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-        };
+        let others = others.filter_map(|scan| state.scans.get(*scan));
         trace.jobs.push(JobTrace {
-            begun_ns: since(self.begun),
-            ended_ns: since(Instant::now()),
+            begun_ns: state.time.at(self.begun).0,
+            ended_ns: state.time.now().0,
             table: self.place.scan.table().table.0,
             chunk: self.place.chunk.0,
             label: Arc::clone(&self.label),
@@ -185,7 +181,7 @@ impl State {
             self.withdraw(scan, std::iter::once(chunk).collect(), effects);
         }
         for scan in joining {
-            if let Some(scan) = self.scans.get_mut(&scan) {
+            if let Some(scan) = self.scans.get_mut(scan) {
                 scan.metrics.chunks_joined += 1;
             }
         }
@@ -197,7 +193,7 @@ impl State {
     /// answer.
     fn take_back(&mut self, id: ScanId, chunk: ChunkId, asking: &mut Vec<ScanId>) -> bool {
         let held = self.abm.holds(id, chunk);
-        let Some(scan) = self.scans.get_mut(&id).filter(|_| held) else {
+        let Some(scan) = self.scans.get_mut(id).filter(|_| held) else {
             return false;
         };
         let untaken = scan.answers.iter().position(
@@ -217,7 +213,7 @@ impl State {
     fn forget_exhausted(&mut self, scans: &[ScanId]) -> Vec<ScanId> {
         let mut asking = Vec::new();
         for id in scans {
-            let Some(scan) = self.scans.get_mut(id) else {
+            let Some(scan) = self.scans.get_mut(*id) else {
                 continue;
             };
             let before = scan.answers.len();
@@ -232,7 +228,7 @@ impl State {
 
     /// Tells the core that the scan does not need these chunks.
     pub(crate) fn withdraw(&mut self, id: ScanId, chunks: ChunkSet, effects: &mut Effects) {
-        let Some(scan) = self.scans.get_mut(&id) else {
+        let Some(scan) = self.scans.get_mut(id) else {
             return;
         };
         scan.without_bytes.retain(|chunk| !chunks.contains(*chunk));

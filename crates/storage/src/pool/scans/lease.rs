@@ -326,7 +326,7 @@ impl ChunkLease {
                 let key = column.key();
                 return Err(NoReader::OnlyOtherArrays { root, key });
             }
-            if let Some(scan) = state.scans.get_mut(&place.scan.id()) {
+            if let Some(scan) = state.scans.get_mut(place.scan.id()) {
                 let metrics = &mut scan.metrics;
                 metrics.decode_shared += u64::from(shared.is_some());
                 metrics.decode_begun += u64::from(shared.is_none());

@@ -173,7 +173,7 @@ impl ChunkLease {
                 Ok(Some(self.decoder(root, column, PICKED_ROWS, buffers)))
             });
             let decoders = decoders.collect::<Result<Vec<_>>>()?;
-            if let Some(scan) = state.scans.get_mut(&place.scan.id()) {
+            if let Some(scan) = state.scans.get_mut(place.scan.id()) {
                 let rows: usize = wanted.iter().map(ExactSizeIterator::len).sum();
                 scan.metrics.rows_picked += rows as u64;
             }

@@ -199,7 +199,7 @@ impl Place {
         };
         let (scan, chunk) = (self.scan.id(), self.chunk);
         self.let_go(work, |state, effects| {
-            if self.known && !given_back && state.scans.contains_key(&scan) {
+            if self.known && !given_back && state.scans.contains(scan) {
                 Inner::log(state.handle(Event::ChunkReleased { scan, chunk }, effects));
             }
         });

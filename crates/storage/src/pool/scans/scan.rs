@@ -51,12 +51,8 @@ impl BufferPool {
             chunks_wanted,
             largest,
         } = Spec::new(&table, &parts, budget)?;
-        let mut state = ScanState {
-            label,
-            without_bytes,
-            largest,
-            ..ScanState::default()
-        };
+        let mut state = ScanState::new(label, largest);
+        state.without_bytes = without_bytes;
         state.metrics.chunks_wanted = chunks_wanted;
         let devices = if ordered || devices_max.is_some() {
             Vec::new()
@@ -67,7 +63,7 @@ impl BufferPool {
             if !pool.tables.contains_key(&table.table) {
                 return Err(pool.unknown_table(table.table));
             }
-            let id = ScanId(pool.next_scan);
+            let id = pool.scans.next_id();
             let devices_max = devices_max.or_else(|| pool.degrees.register(id, &devices));
             let consumers = u32::try_from(consumers.max(1)).unwrap_or(u32::MAX);
             let spec = ScanSpec {
@@ -81,12 +77,11 @@ impl BufferPool {
             pool.scans.insert(id, state);
             let registered = pool.handle(Event::ScanRegistered { scan: id, spec }, effects);
             if let Err(error) = registered {
-                pool.scans.remove(&id);
+                pool.scans.remove(id);
                 pool.degree_ends(id, effects);
                 return Err(error);
             }
-            pool.next_scan += 1;
-            pool.count_largest_load();
+            pool.scans.registered(id);
             Ok(id)
         })?;
         Ok(Scan {
@@ -181,7 +176,7 @@ impl Scan {
     /// the core then does not know.
     pub(crate) fn end(&self) {
         self.inner.with_state(|pool, effects| {
-            let Some(gone) = pool.scans.remove(&self.id) else {
+            let Some(gone) = pool.scans.remove(self.id) else {
                 return;
             };
             if let ScanState {
@@ -189,7 +184,7 @@ impl Scan {
                 again: Some((whole, _)),
                 ..
             } = gone
-                && let Some(whole) = pool.scans.get_mut(&whole)
+                && let Some(whole) = pool.scans.get_mut(whole)
             {
                 let metrics = &mut whole.metrics;
                 metrics.loads += more.loads;
@@ -199,13 +194,12 @@ impl Scan {
                 metrics.chunks_lapsed += more.chunks_lapsed;
                 metrics.rows_picked += more.rows_picked;
             }
-            pool.count_largest_load();
             Inner::log(pool.handle(Event::ScanEnded { scan: self.id }, effects));
         });
     }
 
     pub(crate) fn with_scan<T>(&self, work: impl FnOnce(&mut ScanState) -> T) -> Option<T> {
-        self.inner.state.lock().scans.get_mut(&self.id).map(work)
+        self.inner.state.lock().scans.get_mut(self.id).map(work)
     }
 }
 

@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use coscan_core::{ChunkSet, Event, ScanId};
 
@@ -50,7 +49,7 @@ impl Lender for Inner {
             for bytes in [less, budget] {
                 Self::log(state.handle(Event::BudgetChanged { bytes }, effects));
             }
-            state.count_stalled();
+            state.stalled.count(&state.abm);
         });
     }
 
@@ -67,17 +66,9 @@ impl Lender for Inner {
         let budget = limit.min(self.config.buffer_bytes_max.unwrap_or(u64::MAX));
         Arc::clone(&self).drop_idle_arrays(u64::MAX);
         self.with_state(|state, effects| {
-            let stuck: Vec<(ScanId, LargestLoad)> = state
-                .scans
-                .iter()
-                .filter(|(_, scan)| scan.failure.is_none())
-                .filter_map(|(id, scan)| Some((*id, scan.largest?)))
-                .filter(|(_, largest)| largest.bytes > budget)
-                .collect();
-            for (id, largest) in stuck {
+            for (id, largest) in state.scans.that_need_more(budget) {
                 state.fail_too_large(id, largest, budget, effects);
             }
-            state.count_largest_load();
         });
     }
 }
@@ -91,37 +82,21 @@ impl State {
         budget: u64,
         effects: &mut Effects,
     ) {
-        let (Some(table), Some(scan)) = (self.tables.get(&largest.table), self.scans.get_mut(&id))
-        else {
+        let Some(table) = self.tables.get(&largest.table) else {
             return;
         };
         let error = table.core.too_large(largest.chunk, largest.bytes, budget);
-        scan.largest = None;
         let all = u32::try_from(table.core.chunks.len()).unwrap_or(u32::MAX);
         let chunks = ChunkSet::from_range(0..all);
+        if !self.scans.needs_no_load(id) {
+            return;
+        }
         self.fail_scan(id, error, effects);
         Inner::log(self.handle(Event::ChunksWithdrawn { scan: id, chunks }, effects));
     }
 
     /// Recounts the frames that only stalled scans need, if the last count is old.
     pub(crate) fn recount_stalled(&mut self) {
-        if self.stalled_counted_at.elapsed() > STALLED_RECOUNTED {
-            self.count_stalled();
-        }
-    }
-
-    fn count_stalled(&mut self) {
-        self.stalled = self.abm.stalled_bytes();
-        self.stalled_counted_at = Instant::now();
-    }
-
-    /// Finds the largest load of all scans. Call this when a scan begins or ends.
-    pub(crate) fn count_largest_load(&mut self) {
-        let largest = self.scans.values().filter_map(|scan| scan.largest);
-        self.largest_load_bytes = largest.map(|largest| largest.bytes).max().unwrap_or(0);
+        self.stalled.recount(&self.abm);
     }
 }
-
-/// How old a count may be. Counting visits every frame that may be evicted, and a scan stalls only
-/// after several hundred milliseconds.
-const STALLED_RECOUNTED: Duration = Duration::from_millis(50);

@@ -81,17 +81,12 @@ impl Inner {
         let work = AssertUnwindSafe(self.carry_out(&job)).catch_unwind();
         if let Err(panic) = work.await {
             let error = panicked(format!("the load of chunk {}", job.chunk), &*panic);
-            let owed = self
-                .state
-                .lock()
-                .loads
-                .get(&job.id)
-                .map(|load| load.targets.clone());
+            let owed = self.state.lock().loads.expected(job.id).cloned();
             let mut progress = Progress::default();
             self.fail(&job, &mut progress, &owed.unwrap_or_default(), &error);
         }
         self.with_state(|state, effects| {
-            if let Some(load) = state.loads.remove(&job.id) {
+            if let Some(load) = state.loads.end(job.id) {
                 state.load_ended(load.scan, load.device, effects);
             }
         });
@@ -183,8 +178,7 @@ impl Inner {
                 let Some((_, mut got)) = progress.targets.remove(&target) else {
                     continue;
                 };
-                let owed = state.loads.get_mut(&job.id);
-                if !owed.is_some_and(|load| load.targets.remove(&target)) {
+                if !state.loads.arrived(job.id, target) {
                     continue;
                 }
                 got.sort_unstable_by_key(|(range, _)| range.start);
@@ -222,12 +216,12 @@ impl Inner {
         error: &StorageError,
     ) {
         self.with_state(|state, effects| {
-            let owed = state.loads.get(&job.id);
+            let owed = state.loads.expected(job.id);
             let mut queue: Vec<(ChunkId, ColumnId)> = Vec::new();
             for target in hit {
                 progress.targets.remove(target);
                 match *target {
-                    _ if !owed.is_some_and(|load| load.targets.contains(target)) => {}
+                    _ if !owed.is_some_and(|owed| owed.contains(target)) => {}
                     Target::Segment(column) => queue.push((job.chunk, column)),
                     Target::Extent(extent) => queue.extend(waiting_for(state, job.table, extent)),
                 }
@@ -245,7 +239,7 @@ impl Inner {
                     queue.extend(waiting_for(state, job.table, extent));
                 }
             }
-            state.load_error = Some(error.clone());
+            state.loads.fail_for(Some(error.clone()));
             for (chunk, columns) in failed {
                 if let Some(table) = state.tables.get_mut(&job.table) {
                     let lost = |i: &Incomplete| i.chunk == chunk && columns.contains(&i.column);
@@ -259,7 +253,7 @@ impl Inner {
                 };
                 Self::log(state.handle(event, effects));
             }
-            state.load_error = None;
+            state.loads.fail_for(None);
         });
     }
 }

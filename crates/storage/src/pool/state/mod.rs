@@ -11,23 +11,30 @@
 //! | file | what it answers |
 //! |---|---|
 //! | `core_table.rs` | which files and chunks are one table of the core |
+//! | `table_ids.rs` | which table of the core new queries get |
+//! | `running_scans.rs` | which scans run, and what their consumers get |
+//! | `outstanding.rs` | which loads are outstanding |
 //! | `resident.rs` | which segments are in memory, as frames or arrays |
 //! | `page_requests.rs` | which pages are on their way |
 //! | `degrees.rs` | when a scan's parallelism is reconsidered |
-//! | `epoch.rs`, `restart.rs` | what happens if the core panics |
+//! | `restart/` | what happens if the core panics |
+//! | `core_time.rs` | what time it is for the core |
 //! | `recorder.rs` | how the core's events and actions are written to a log |
 //! | `snapshot.rs` | what the pool is doing at this moment |
 
 mod core_table;
+mod core_time;
 mod degrees;
-mod epoch;
+mod outstanding;
 mod page_requests;
 mod recorder;
 mod resident;
 mod restart;
+mod running_scans;
 mod snapshot;
+mod table_ids;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::Waker;
@@ -40,109 +47,21 @@ use coscan_core::{
 use super::Inner;
 use super::decode::DecodedSegment;
 use super::limits::Degrees;
-
-use super::limits::DOUBLINGS_MAX;
 use crate::{Result, StorageError};
 
 pub(crate) use core_table::{ChunkSource, CoreTable, TableKey};
-pub(crate) use epoch::Epoch;
+pub(crate) use core_time::CoreTime;
+pub(crate) use outstanding::{LoadJob, Loads, Outstanding, Target};
 pub(crate) use page_requests::{PageRequests, PageSlot};
 pub use recorder::Recorder;
 pub(super) use recorder::Recording;
 pub(crate) use resident::{DecodedKey, Frame, Incomplete, TableState};
+pub(crate) use restart::Epoch;
 pub(super) use restart::OnPanic;
+pub use running_scans::ScanMetrics;
+pub(crate) use running_scans::{Answer, Handed, LargestLoad, ScanState, Scans, Stalled};
 pub use snapshot::{ChunkRow, PoolMetrics, PoolSnapshot, ScanRow};
-
-/// The answer to a consumer that asked for a chunk.
-#[derive(Clone, Debug)]
-pub(crate) enum Answer {
-    Chunk(Handed),
-    Exhausted,
-}
-
-/// A chunk that a consumer may take.
-#[derive(Clone, Debug)]
-pub(crate) struct Handed {
-    pub(crate) chunk: ChunkId,
-    pub(crate) origin: LoadOrigin,
-    /// False for a chunk without bytes: the core does not know of it.
-    pub(crate) known: bool,
-    /// Whether the chunk stayed untaken for so long that its memory was taken back.
-    pub(crate) lapsed: bool,
-    pub(crate) since: Instant,
-}
-
-impl Handed {
-    pub(crate) fn new(chunk: ChunkId, origin: LoadOrigin, known: bool) -> Self {
-        Self {
-            chunk,
-            origin,
-            known,
-            lapsed: false,
-            since: Instant::now(),
-        }
-    }
-}
-
-/// One running scan.
-#[derive(Default)]
-pub(crate) struct ScanState {
-    pub(crate) label: Arc<str>,
-    pub(crate) answers: VecDeque<Answer>,
-    /// Chunks of which the scan needs no bytes; the pool hands them out without the core.
-    pub(crate) without_bytes: VecDeque<ChunkId>,
-    /// Consumers that wait in `next_chunk`.
-    pub(crate) claims: usize,
-    pub(crate) wakers: Vec<Waker>,
-    pub(crate) failure: Option<StorageError>,
-    /// The scan's largest chunk; `None` if no chunk has bytes.
-    pub(crate) largest: Option<LargestLoad>,
-    pub(crate) metrics: ScanMetrics,
-    /// For a scan of the rest of a lapsed chunk: the scan that the chunk came from, and how often
-    /// in a row the consumer came back too late.
-    pub(crate) again: Option<(ScanId, u32)>,
-}
-
-/// The chunk of which a scan needs the most bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LargestLoad {
-    pub(crate) bytes: u64,
-    pub(crate) table: TableId,
-    pub(crate) chunk: ChunkId,
-}
-
-/// Counters of a scan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScanMetrics {
-    /// Chunks that the scan requested.
-    pub chunks_wanted: u64,
-    /// Chunks that the scan withdrew before they were handed out.
-    pub chunks_withdrawn: u64,
-    /// Chunks that other scans' jobs worked on for this scan.
-    pub chunks_joined: u64,
-    /// Chunks handed out that were in memory when the scan began.
-    pub chunks_from_buffer: u64,
-    /// Chunks handed out that were loaded for this scan.
-    pub chunks_loaded_for_me: u64,
-    /// Chunks handed out that were loaded for other scans while this scan ran.
-    pub chunks_loaded_for_others: u64,
-    /// Chunks handed out of which the scan needed no bytes.
-    pub chunks_without_bytes: u64,
-    /// Loads chosen for this scan.
-    pub loads: u64,
-    /// Bytes of those loads.
-    pub load_bytes: u64,
-    /// Chunks whose memory was taken back because the consumer was silent for long.
-    pub chunks_lapsed: u64,
-    /// Segments whose decode this scan shared with another scan or found finished.
-    pub decode_shared: u64,
-    /// Segments whose decode this scan began.
-    pub decode_begun: u64,
-    /// Rows that were picked from columns for this scan, because no other scan needed the columns.
-    pub rows_picked: u64,
-    /// Time that consumers waited for a chunk, summed over consumers. Nanoseconds.
-    pub waited_ns: u64,
-}
+pub(crate) use table_ids::TableIds;
 
 /// One load, for traces.
 #[derive(Clone, Debug)]
@@ -200,37 +119,6 @@ pub(crate) struct Traces {
     pub(crate) pages: Vec<PageTrace>,
 }
 
-/// A segment or a shared extent of a load.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Target {
-    Segment(ColumnId),
-    Extent(ExtentId),
-}
-
-/// An outstanding load: the targets that the core still expects from it. A failure may cancel
-/// targets of other loads (`../segments/load.rs`).
-pub(crate) struct Outstanding {
-    pub(crate) table: TableId,
-    pub(crate) chunk: ChunkId,
-    pub(crate) targets: BTreeSet<Target>,
-    /// The scan that the load was chosen for, and the device that it reads from.
-    pub(crate) scan: ScanId,
-    pub(crate) device: DeviceId,
-}
-
-/// A read to start.
-pub(crate) struct LoadJob {
-    /// Its key in [`State::loads`].
-    pub(crate) id: u64,
-    pub(crate) table: TableId,
-    pub(crate) chunk: ChunkId,
-    /// The device that the chunk is on.
-    pub(crate) device: DeviceId,
-    /// In reading order.
-    pub(crate) columns: Vec<ColumnId>,
-    pub(crate) extents: Vec<ExtentId>,
-}
-
 /// Work for after the lock is released.
 #[derive(Default)]
 pub(crate) struct Effects {
@@ -245,39 +133,18 @@ pub(crate) struct Effects {
 /// Everything that the pool's lock protects.
 pub(crate) struct State {
     pub(crate) abm: Abm,
-    pub(crate) origin: Instant,
+    pub(crate) time: CoreTime,
     pub(crate) tables: BTreeMap<TableId, TableState>,
-    pub(crate) by_key: BTreeMap<TableKey, TableId>,
-    pub(crate) next_table: u32,
-    /// The number of requests for a table so far; it serves as a clock.
-    pub(crate) uses: u64,
-    /// Retired tables: no query gets a new view of them (`../tables/versions.rs`). A retired
-    /// table is dropped when its last user has ended.
-    pub(crate) retired: BTreeSet<TableId>,
-    pub(crate) scans: BTreeMap<ScanId, ScanState>,
-    pub(crate) next_scan: u64,
-    /// The largest load that a running scan needs.
-    pub(crate) largest_load_bytes: u64,
-    /// Bytes of frames that only stalled scans need, at the last count.
-    pub(crate) stalled: u64,
-    pub(crate) stalled_counted_at: Instant,
-    pub(crate) loads: BTreeMap<u64, Outstanding>,
-    pub(crate) next_load: u64,
+    pub(crate) ids: TableIds,
+    pub(crate) scans: Scans,
+    pub(crate) stalled: Stalled,
+    pub(crate) loads: Loads,
     /// Page requests that the core knows of.
     pub(crate) pages: PageRequests,
-    /// Chunks that the core delivered to scans that then failed before a consumer took them. They
-    /// go back to the core with the next event.
-    pub(crate) untaken: Vec<(ScanId, ChunkId)>,
-    /// The error for the `Fail` actions that follow a failed load.
-    pub(crate) load_error: Option<StorageError>,
     pub(crate) trace: Option<Traces>,
     /// The log of the core, if it is recorded.
     pub(crate) recording: Option<Recording>,
-    /// Time spent in the core. Nanoseconds.
-    pub(crate) sched_ns: u64,
-    pub(crate) decisions: u64,
-    pub(crate) shut_down: bool,
-    /// Tells events for this core from events for a core that panicked (`restart.rs`).
+    /// Tells events for this core from events for a core that panicked (`restart/`).
     pub(crate) epoch: Epoch,
     pub(crate) degrees: Degrees,
 }
@@ -289,8 +156,7 @@ impl State {
             return Ok(());
         }
         let begun = Instant::now();
-        let now = begun.duration_since(self.origin);
-        let now = Time(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX));
+        let now = self.time.at(begun);
         if let Some(recording) = &mut self.recording {
             recording.event(now, &event);
         }
@@ -299,8 +165,7 @@ impl State {
             _ => None,
         };
         let outcome = self.abm.handle(now, event);
-        self.sched_ns += u64::try_from(begun.elapsed().as_nanos()).unwrap_or(0);
-        self.decisions += 1;
+        self.time.handled(begun);
         if let Err(refused) = outcome {
             if let Some(recording) = &mut self.recording {
                 recording.refusal(&refused);
@@ -316,7 +181,7 @@ impl State {
         while let Some(request) = self.pages.unwanted.pop() {
             self.handle(Event::PageReleased { request }, effects)?;
         }
-        while let Some((scan, chunk)) = self.untaken.pop() {
+        while let Some((scan, chunk)) = self.scans.next_untaken() {
             if self.abm.holds(scan, chunk) {
                 self.handle(Event::ChunkReleased { scan, chunk }, effects)?;
             }
@@ -360,19 +225,19 @@ impl State {
                 origin,
             } => self.deliver(scan, chunk, origin, effects),
             Action::Exhausted { scan } => {
-                if let Some(state) = self.scans.get_mut(&scan) {
+                if let Some(state) = self.scans.get_mut(scan) {
                     state.answers.push_back(Answer::Exhausted);
                     effects.wakers.append(&mut state.wakers);
                 }
             }
             Action::Fail { scan, .. } => {
-                let error = self.why_load_failed();
+                let error = self.loads.why_failed();
                 self.fail_scan(scan, error, effects);
             }
             Action::ServePage { request } => effects.wakers.extend(self.pages.served(request)),
             Action::DropPageRequest { request } => self.pages.awaited(request),
             Action::FailPage { request } => {
-                let error = self.why_load_failed();
+                let error = self.loads.why_failed();
                 effects.wakers.extend(self.pages.failed(request, error));
             }
             action => {
@@ -392,7 +257,7 @@ impl State {
         bytes: u64,
         now: Time,
     ) {
-        let Some(state) = self.scans.get_mut(&scan) else {
+        let Some(state) = self.scans.get_mut(scan) else {
             return;
         };
         state.metrics.loads += 1;
@@ -420,21 +285,18 @@ impl State {
         extents: Vec<ExtentId>,
         effects: &mut Effects,
     ) {
-        let id = self.next_load;
-        self.next_load += 1;
         let segments = columns.iter().copied().map(Target::Segment);
         let shared = extents.iter().copied().map(Target::Extent);
         let source = self.tables.get(&table);
         let source = source.and_then(|table| table.core.chunks.get(chunk.0 as usize));
         let device = source.map_or(DeviceId(0), |source| source.file.device_id());
-        let outstanding = Outstanding {
+        let id = self.loads.begin(Outstanding {
             table,
             chunk,
             targets: segments.chain(shared).collect(),
             scan,
             device,
-        };
-        self.loads.insert(id, outstanding);
+        });
         effects.loads.push(LoadJob {
             id,
             table,
@@ -447,7 +309,7 @@ impl State {
 
     /// Hands a chunk to a scan's consumers.
     fn deliver(&mut self, scan: ScanId, chunk: ChunkId, origin: LoadOrigin, effects: &mut Effects) {
-        let Some(state) = self.scans.get_mut(&scan) else {
+        let Some(state) = self.scans.get_mut(scan) else {
             return;
         };
         let metrics = &mut state.metrics;
@@ -459,11 +321,6 @@ impl State {
         let handed = Handed::new(chunk, origin, true);
         state.answers.push_back(Answer::Chunk(handed));
         effects.wakers.append(&mut state.wakers);
-    }
-
-    fn why_load_failed(&self) -> StorageError {
-        let unknown = || StorageError::Internal("a load failed without a cause".into());
-        self.load_error.clone().unwrap_or_else(unknown)
     }
 
     /// The shared extents of a segment that are not resident in the core's view.
@@ -485,21 +342,7 @@ impl State {
     /// Makes chunks lapse that were delivered and that no consumer has taken for `after`
     /// (`../scans/place.rs`).
     pub(crate) fn lapse_untaken(&mut self, after: Duration, effects: &mut Effects) {
-        let mut lapsed = Vec::new();
-        for (&id, scan) in &mut self.scans {
-            let tries = scan.again.map_or(0, |(_, tries)| tries);
-            let patience = after * (1 << tries.min(DOUBLINGS_MAX));
-            for answer in &mut scan.answers {
-                if let Answer::Chunk(handed) = answer
-                    && !handed.lapsed
-                    && handed.since.elapsed() >= patience
-                {
-                    handed.lapsed = true;
-                    lapsed.extend(handed.known.then_some((id, handed.chunk)));
-                }
-            }
-        }
-        for (scan, chunk) in lapsed {
+        for (scan, chunk) in self.scans.lapse_untaken(after) {
             self.lapse(scan, chunk, effects);
         }
     }
@@ -509,7 +352,7 @@ impl State {
         if !self.abm.holds(scan, chunk) {
             return;
         }
-        if let Some(state) = self.scans.get_mut(&scan) {
+        if let Some(state) = self.scans.get_mut(scan) {
             state.metrics.chunks_lapsed += 1;
         }
         Inner::log(self.handle(Event::ChunkLapsed { scan, chunk }, effects));
@@ -519,25 +362,12 @@ impl State {
     /// would stay pinned as long as the scan has an owner, and other scans might wait for that
     /// memory forever, so the next event gives them back.
     pub(crate) fn fail_scan(&mut self, id: ScanId, error: StorageError, effects: &mut Effects) {
-        let Some(scan) = self.scans.get_mut(&id) else {
-            return;
-        };
-        scan.failure = Some(error);
-        effects.wakers.append(&mut scan.wakers);
-        for answer in scan.answers.drain(..) {
-            if let Answer::Chunk(handed) = answer {
-                self.untaken.push((id, handed.chunk));
-            }
-        }
+        self.scans.fail(id, error, &mut effects.wakers);
     }
 
     /// Cancels this target in all outstanding loads and drops what has arrived of it.
     pub(crate) fn forget(&mut self, id: TableId, chunk: Option<ChunkId>, target: Target) {
-        for load in self.loads.values_mut().filter(|load| load.table == id) {
-            if chunk.is_none_or(|chunk| load.chunk == chunk) {
-                load.targets.remove(&target);
-            }
-        }
+        self.loads.cancel(id, chunk, target);
         if let Some(table) = self.tables.get_mut(&id)
             && let Target::Extent(extent) = target
         {

@@ -25,7 +25,7 @@ pub(crate) type DecodedKey = (ChunkId, ArrayKey, usize);
 /// A table: its chunks as the core knows them, and its parts in memory.
 pub(crate) struct TableState {
     pub(crate) core: CoreTable,
-    /// When a query last requested the table, by the clock of [`super::State::uses`].
+    /// When a query last requested the table, by the clock of [`super::TableIds::now`].
     pub(crate) used: u64,
     /// The memory of the table's metadata in the core and in the pool.
     pub(crate) known: Charge,

@@ -90,7 +90,7 @@ impl BufferPool {
     pub fn snapshot(&self) -> PoolSnapshot {
         let state = self.inner.state.lock();
         let scans = state.abm.scans().filter_map(|scan| {
-            let known = state.scans.get(&scan.scan)?;
+            let known = state.scans.get(scan.scan)?;
             Some(ScanRow {
                 scan: scan.scan.0,
                 table: scan.table.0,
@@ -145,7 +145,7 @@ impl BufferPool {
     pub fn workers(&self) -> BTreeMap<DeviceId, usize> {
         let state = self.inner.state.lock();
         let mut scans: BTreeMap<DeviceId, BTreeSet<ScanId>> = BTreeMap::new();
-        for load in state.loads.values() {
+        for load in state.loads.all() {
             scans.entry(load.device).or_default().insert(load.scan);
         }
         let counts = scans
@@ -159,8 +159,8 @@ impl BufferPool {
     pub fn metrics(&self) -> PoolMetrics {
         let state = self.inner.state.lock();
         PoolMetrics {
-            sched_ns: state.sched_ns,
-            events: state.decisions,
+            sched_ns: state.time.spent_ns(),
+            events: state.time.events(),
             lock_ns_max: self.inner.locked_ns_max.load(Ordering::Relaxed),
         }
     }

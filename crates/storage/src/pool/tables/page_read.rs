@@ -105,14 +105,14 @@ impl BufferPool {
             return;
         }
         let mut state = self.inner.state.lock();
-        let time = state.origin.elapsed();
+        let now = state.time.now();
         let Some(trace) = &mut state.trace else {
             return;
         };
         trace.pages.extend(pieces.iter().map(|piece| {
             let first = piece.first_row_of_file(info.file.metadata());
             PageTrace {
-                time_ns: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+                time_ns: now.0,
                 table: table.table.0,
                 chunk: info.chunk.0,
                 rows: first..first + (piece.rows.end - piece.rows.start),
@@ -360,9 +360,6 @@ impl Ticket {
     async fn wait(&self) -> Result<bool> {
         poll_fn(|cx| {
             let mut state = self.pool.state.lock();
-            if state.shut_down {
-                return Poll::Ready(Err(StorageError::ShutDown));
-            }
             match state.pages.slots.get_mut(&self.id) {
                 Some(PageSlot::Served) => Poll::Ready(Ok(true)),
                 Some(PageSlot::Failed(error)) => Poll::Ready(Err(error.clone())),

@@ -33,7 +33,7 @@ impl BufferPool {
                 let known = Charge::new(Some(&self.inner.shared.memory), known);
                 TableState::new(CoreTable::new(columns), known)
             });
-            table.used = state.uses;
+            table.used = state.ids.now();
             table.core.views += 1;
             let new = files.iter().filter(|file| table.core.base(file).is_none());
             let new: Vec<_> = new.cloned().collect();

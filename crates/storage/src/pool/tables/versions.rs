@@ -29,9 +29,9 @@ impl State {
         crowded: bool,
         effects: &mut Effects,
     ) -> TableId {
-        self.uses += 1;
+        self.ids.requested();
         self.drop_retired(effects);
-        let known = self.by_key.get(&key).copied();
+        let known = self.ids.current(&key);
         let outdated = known
             .and_then(|id| self.tables.get(&id))
             .is_some_and(|table| {
@@ -40,10 +40,7 @@ impl State {
         match known {
             Some(id) if !outdated => id,
             _ => {
-                self.retired.extend(known);
-                let id = TableId(self.next_table);
-                self.next_table += 1;
-                self.by_key.insert(key, id);
+                let id = self.ids.replace(key);
                 self.drop_retired(effects);
                 id
             }
@@ -52,14 +49,11 @@ impl State {
 
     /// Drops the retired tables that are not in use.
     pub(crate) fn drop_retired(&mut self, effects: &mut Effects) {
-        if self.retired.is_empty() {
-            return;
-        }
-        let unused = self.retired.iter().copied();
-        let unused: Vec<TableId> = unused.filter(|id| self.is_unused(*id)).collect();
+        let retired = self.ids.retired();
+        let unused: Vec<TableId> = retired.filter(|id| self.is_unused(*id)).collect();
         for id in unused {
             if self.drop_table(id, effects) {
-                self.retired.remove(&id);
+                self.ids.forget(id);
             }
         }
     }
@@ -79,8 +73,7 @@ impl State {
             }
             let known = self.tables.get(&id).map_or(0, bytes_known);
             if self.is_unused(id) && self.drop_table(id, effects) {
-                self.by_key.retain(|_, current| *current != id);
-                self.retired.remove(&id);
+                self.ids.forget(id);
                 gone += known;
             }
         }
@@ -89,7 +82,7 @@ impl State {
     fn is_unused(&self, id: TableId) -> bool {
         let table = self.tables.get(&id);
         let viewed = table.is_some_and(|table| Arc::strong_count(&table.users) > 1);
-        !viewed && self.loads.values().all(|load| load.table != id)
+        !viewed && !self.loads.reads(id)
     }
 
     /// Drops the table. False if the core still has a load or a page request of it; a later call
