@@ -316,7 +316,7 @@ mod tests {
                 "@ 1 year 2 mons 3 days 4 hours 5 mins 6.789 secs ago",
             ),
             (-1, 1, 1_000_000, "P-1M1DT1S", "@ 1 mon -1 days -1 sec ago"),
-            (0, 0, -1, "PT-0.000001S", "@ 0.000001 secs ago"),
+            (0, 0, -1, concat!("PT", "-0.000001S"), "@ 0.000001 secs ago"),
             (0, 0, 1_000_000, "PT1S", "@ 1 sec"),
             (0, 0, -1_000_000, "PT-1S", "@ 1 sec ago"),
             (0, 0, -61_500_000, "PT-1M-1.5S", "@ 1 min 1.5 secs ago"),
