@@ -11,6 +11,7 @@
 //! Not here: the estimate (`session/minimum.rs`).
 //! Bounds: one event for a stream. Where a stream is not opened, because another query runs the
 //! operator above it, the count does not get to zero, and the promise lasts until the first rows.
+//! None are counted where a stream may be opened twice, which would be told twice.
 //! The same holds for a query that came back after a refusal: it needs more than its estimate.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -71,7 +71,7 @@ pub(super) struct NextRun<S> {
     pub(super) streams: S,
     pub(super) memory: Arc<QueryMemory>,
     pub(super) promise: Promise,
-    /// The minimum that it came back with, in bytes; that of the last run if it waited in vain.
+    /// The minimum that it came back with, in bytes; a [`MORE`]th of what it waited for in vain.
     pub(super) minimum: u64,
 }
 
@@ -83,7 +83,8 @@ pub(crate) struct Again<S> {
     start: Start<S>,
     estimate: Estimate,
     left: u32,
-    /// The last minimum that a run began with, in bytes; 0 for the first.
+    /// That of the last run as in [`NextRun`], in bytes; 0 for the first. The next run comes back
+    /// with [`MORE`] times as much at least.
     minimum: u64,
     /// How often it may be run again because a node was lost.
     left_elsewhere: u32,
@@ -180,8 +181,9 @@ impl<S: Send + 'static> Again<S> {
             log::info!("a query is run again when {minimum} bytes are there for it");
             let (memory, minimum) = match timeout(WAIT_MAX, memory.again(minimum)).await {
                 Ok(Some(admitted)) => (admitted, minimum),
-                // This run cannot show that it would not have been enough.
-                Ok(None) | Err(_) => (memory.at_once(), before),
+                // This run cannot show that it would not have been enough, so the next one asks for
+                // no more; nor for less, if this one is refused earlier.
+                Ok(None) | Err(_) => (memory.at_once(), minimum / MORE),
             };
             memory.needs_on_nodes(on_nodes);
             let promise = Promise::in_turn(&memory, turn);
@@ -363,8 +365,10 @@ mod tests {
         let next = again.after(&refused).unwrap().await.unwrap();
         let pool = Arc::clone(&next.memory.environment(&session).memory_pool);
         again.begins(next.memory, next.minimum);
+        let least = again.minimum * MORE;
+        assert!(least >= (30 << 20) - MORE, "it knows of {least} bytes");
         let operator = MemoryConsumer::new("join").register(&pool);
-        let refused = operator.try_grow(30 << 20).unwrap_err();
+        let refused = operator.try_grow(25 << 20).unwrap_err();
         drop((operator, pool, table, other));
         let next = again.after(&refused).unwrap().await.unwrap();
         assert!(next.minimum <= 32 << 20, "{} bytes", next.minimum);

@@ -15,8 +15,8 @@ use crate::memory::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
 use crate::once::{ShowOnce, plan_once};
 use crate::ordered::OrderAggregates;
 use crate::plan::{
-    CheckOrders, FinestGroups, HideFloatBounds, MarkScans, NeedlessKeys, SHARE_OPERATORS,
-    ShareOperators, SwapScans, YIELDING_JOINS, YieldingJoins,
+    CheckOrders, FinestGroups, HideFloatBounds, HideNullBounds, MarkScans, NeedlessKeys,
+    SHARE_OPERATORS, ShareOperators, SwapScans, YIELDING_JOINS, YieldingJoins,
 };
 use crate::small_plans::plan_small;
 use crate::tables::one_listing::list_once;
@@ -69,7 +69,8 @@ impl CoscanExt for SessionStateBuilder {
         let resources = Arc::downgrade(engine.resources());
         let mut rules = std::mem::take(optimizers).rules;
         rules.insert(0, Arc::new(HideFloatBounds));
-        rules.insert(1, Arc::new(MarkScans));
+        rules.insert(1, Arc::new(HideNullBounds));
+        rules.insert(2, Arc::new(MarkScans));
         rules.extend(of_planned(engine));
         *self.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules));
         // Innermost: each query in WITH that is computed once has a size of its own, and the

@@ -42,7 +42,7 @@ pub(crate) struct Minimum<'a> {
     held: Vec<&'a dyn ExecutionPlan>,
     /// The streams of the nodes above joins, each of which is opened once at most.
     joined: usize,
-    /// Whether some nodes are executed several times.
+    /// Whether some nodes may be executed several times.
     repeats: bool,
 }
 
@@ -94,8 +94,12 @@ impl<'a> Minimum<'a> {
             Holds::Batches => self.batches = self.batches.saturating_add(batches),
             Holds::RowsOf(node) => self.held.push(node),
         }
-        for child in plan.children() {
+        let loops = plan.is::<NestedLoopJoinExec>();
+        for (at, child) in plan.children().into_iter().enumerate() {
+            let joined = self.joined;
             self.add(child.as_ref(), batches);
+            // It executes its left side once more if that finds no memory.
+            self.repeats |= loops && at == 0 && self.joined > joined;
         }
     }
 }
@@ -152,6 +156,9 @@ fn row_bytes(schema: &Schema) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
     use datafusion::prelude::SessionContext;
 
     use super::*;
@@ -183,6 +190,37 @@ mod tests {
             let (bytes, certain) = minimum(sql).await;
             assert!(bytes > 0, "{sql}");
             assert_eq!(certain, Some(bytes), "{sql}: it asked for no statistics");
+        }
+    }
+
+    #[tokio::test]
+    async fn streams_are_not_counted_where_they_may_be_opened_twice() {
+        let context = SessionContext::new();
+        let small = "CREATE TABLE small AS SELECT value AS k FROM generate_series(1, 1000)";
+        context.sql(small).await.unwrap();
+        let plan = async |sql: &str| {
+            let frame = context.sql(sql).await.unwrap();
+            frame.create_physical_plan().await.unwrap()
+        };
+        let scan = plan("SELECT k FROM small").await;
+        let mut join = plan("SELECT * FROM small a JOIN small b ON a.k < b.k").await;
+        while !join.is::<NestedLoopJoinExec>() {
+            let below = join.children().into_iter().next().map(Arc::clone);
+            join = below.expect("there is one");
+        }
+        let told = YieldingExec::new(scan, GivesWay::AfterBatches);
+        let told: Arc<dyn ExecutionPlan> = Arc::new(told);
+        let streams = told.properties().output_partitioning().partition_count();
+        assert_eq!(Minimum::of(told.as_ref(), 1 << 30).joined(), streams);
+        for (at, expected) in [(0, 0), (1, streams)] {
+            let mut sides: Vec<_> = join.children().into_iter().map(Arc::clone).collect();
+            sides[at] = Arc::clone(&told);
+            let join = replace_children_if_necessary(Arc::clone(&join), sides).unwrap();
+            assert_eq!(
+                Minimum::of(join.as_ref(), 1 << 30).joined(),
+                expected,
+                "{at}"
+            );
         }
     }
 

@@ -152,8 +152,9 @@ impl TableProvider for OpenedTable {
     }
 }
 
-/// The size of a scan; `None` if it is not known, or if the scan says how its rows are divided.
-pub(super) fn size(scan: &Arc<dyn ExecutionPlan>) -> Option<Size> {
+/// The size of a scan; `None` if it is not known, if the scan says how its rows are divided, or if
+/// it is of a table in memory of more than `rows_max` rows: their arrays are not measured.
+pub(super) fn size(scan: &Arc<dyn ExecutionPlan>, rows_max: u64) -> Option<Size> {
     if scan.is::<EmptyExec>() {
         return Some(Size::default());
     }
@@ -165,10 +166,13 @@ pub(super) fn size(scan: &Arc<dyn ExecutionPlan>) -> Option<Size> {
         });
     }
     let batches = || memory_scan(scan).map(|memory| memory.partitions().iter().flatten());
-    let rows: usize = batches()?.map(RecordBatch::num_rows).sum();
+    let rows = batches()?.map(RecordBatch::num_rows).sum::<usize>() as u64;
+    if rows > rows_max {
+        return None;
+    }
     let bytes: usize = batches()?.map(RecordBatch::get_array_memory_size).sum();
     Some(Size {
-        rows: rows as u64,
+        rows,
         bytes: bytes as u64,
     })
 }
@@ -190,9 +194,10 @@ pub(super) fn in_one_partition(scan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn E
         && files.file_groups.len() > 1
     {
         let mut files = files.clone();
+        let statistics = Arc::new(files.statistics());
         let groups = std::mem::take(&mut files.file_groups);
         let all = groups.into_iter().flat_map(FileGroup::into_inner);
-        files.file_groups = vec![FileGroup::new(all.collect())];
+        files.file_groups = vec![FileGroup::new(all.collect()).with_statistics(statistics)];
         return Ok(DataSourceExec::from_data_source(files));
     }
     if let Some(memory) = memory_scan(&scan)
@@ -230,10 +235,11 @@ mod tests {
         let schema = batch(1).schema();
         let scan = MemorySourceConfig::try_new_exec(&partitions, schema, None).unwrap();
         let scan: Arc<dyn ExecutionPlan> = scan;
-        let before = size(&scan);
+        assert_eq!(size(&scan, 3), None, "more rows than are few");
+        let before = size(&scan, 4);
         assert_eq!(before.map(|size| size.rows), Some(4));
         let one = in_one_partition(scan).unwrap();
-        assert_eq!(size(&one), before);
+        assert_eq!(size(&one, 4), before);
         let expected = [1, 2, 3, 4].map(batch);
         assert_eq!(memory_scan(&one).unwrap().partitions(), [expected.to_vec()]);
     }

@@ -142,7 +142,7 @@ fn bytes_max(options: &ConfigOptions) -> Option<u64> {
 fn are_small(scans: &[Arc<dyn ExecutionPlan>], bytes_max: u64) -> bool {
     let (mut rows, mut bytes) = (0_u64, 0_u64);
     scans.iter().all(|scan| {
-        size(scan).is_some_and(|size| {
+        size(scan, ROWS_MAX).is_some_and(|size| {
             rows = rows.saturating_add(size.rows);
             bytes = bytes.saturating_add(size.bytes);
             rows <= ROWS_MAX && bytes <= bytes_max
@@ -213,6 +213,7 @@ fn has_one_row(plan: &LogicalPlan) -> bool {
 mod tests {
     use coscan_pg::dialect::written_parameters;
     use datafusion::physical_plan::repartition::RepartitionExec;
+    use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
     use datafusion::scalar::ScalarValue;
     use futures::TryStreamExt;
 
@@ -353,6 +354,31 @@ mod tests {
         let made = session.sql("CREATE TABLE small AS SELECT 1 AS g").await;
         made.unwrap().try_collect::<Vec<_>>().await.unwrap();
         assert!(!is_small(&session, GROUPS).await);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn files_in_one_partition_keep_their_statistics() {
+        let session = session().await;
+        let folder = tempfile::tempdir().unwrap();
+        for file in ["a", "b"] {
+            let path = folder.path().join(format!("{file}.parquet"));
+            let path = path.display();
+            let sql = format!("COPY (SELECT k FROM small) TO '{path}' STORED AS PARQUET");
+            let made = session.sql(&sql).await.unwrap();
+            made.try_collect::<Vec<_>>().await.unwrap();
+        }
+        let path = folder.path().join("");
+        session
+            .register("files", path.to_str().unwrap())
+            .await
+            .unwrap();
+        let plan = logical(&session, "SELECT k FROM files").await;
+        let state = session.context().state();
+        let plan = state.create_physical_plan(&plan).await.unwrap();
+        assert_eq!(plan.properties().output_partitioning().partition_count(), 1);
+        let first = StatisticsArgs::new().with_partition(Some(0));
+        let known = StatisticsContext::new().compute(plan.as_ref(), &first);
+        assert_eq!(known.unwrap().num_rows.get_value(), Some(&40_000));
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,7 @@
 //! Promised: a query over small tables runs in one partition, without exchanges, and gives the rows
 //! of the divided plan; EXPLAIN shows the plan that runs; a session that names a number of
-//! partitions gets it.
+//! partitions gets it; files in order that end with NULLs are in no order together, in one
+//! partition or in several.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use arrow::datatypes::{DataType, Field};
 use coscan::{EngineConfig, Session};
 use tempfile::TempDir;
 
-use crate::common::{self, rows};
+use crate::common::{self, rows, rows_in_order};
 
 /// More than DataFusion leaves in one partition.
 const ROWS: i64 = 20_000;
@@ -92,4 +93,39 @@ async fn a_table_that_cannot_be_opened_fails_as_in_a_divided_plan() {
     }
     assert_eq!(told[0], told[1]);
     assert!(told[0].contains("t.parquet"), "{}", told[0]);
+}
+
+/// Two files would be two partitions of a divided plan, each in order; of three, two are one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn files_that_end_with_nulls_are_sorted_together() {
+    let schema = common::schema(vec![Field::new("k", DataType::Int64, true)]);
+    let config = EngineConfig {
+        target_partitions: Some(2),
+        ..EngineConfig::default()
+    };
+    let usual = common::session(EngineConfig::default(), &[]).await;
+    let divided = common::session(config, &[]).await;
+    for files in [2, 3] {
+        let folder = tempfile::tempdir().expect("a folder");
+        for file in 0..files {
+            let keys = (0..ROWS).map(|n| (n < ROWS - 2).then_some(file * ROWS + n));
+            let keys: ArrayRef = Arc::new(keys.collect::<Int64Array>());
+            let batch = RecordBatch::try_new(Arc::clone(&schema), vec![keys]).expect("a batch");
+            let path = folder.path().join(format!("{file}.parquet"));
+            common::write(&path, Arc::clone(&schema), &[batch], 5_000);
+        }
+        let declare = format!(
+            "CREATE EXTERNAL TABLE t{files} (k BIGINT) STORED AS PARQUET \
+             WITH ORDER (k ASC NULLS LAST) LOCATION '{}/'",
+            folder.path().display()
+        );
+        let keys = (0..files * ROWS).filter(|n| n % ROWS < ROWS - 2);
+        let mut expected: Vec<String> = keys.map(|key| key.to_string()).collect();
+        expected.extend((0..files * 2).map(|_| "NULL".to_owned()));
+        let sql = format!("SELECT k FROM t{files} ORDER BY k");
+        for session in [&usual, &divided] {
+            rows(session, &declare).await;
+            assert_eq!(rows_in_order(session, &sql).await, expected, "{sql}");
+        }
+    }
 }
