@@ -18,8 +18,7 @@ use coscan_pg::parameters::{
     Kind, PlanKinds, Typed, fill, kinds, plan_typed, read_kinds, write_kinds,
 };
 use coscan_pg::{PgError, Type, check_literals, read_moments};
-use datafusion::arrow::array::Array;
-use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
 use datafusion::config::ConfigOptions;
