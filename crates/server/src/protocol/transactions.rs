@@ -135,6 +135,9 @@ impl Connection {
             self.transaction.begin(&self.session).await?;
         }
         let session = &mut self.session;
+        if in_transaction && session.settings.has_requests() {
+            session.settings.keep_modes(&session.context)?;
+        }
         let before = session.settings.modes(&session.context);
         let reports = session
             .settings

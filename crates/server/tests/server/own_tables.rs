@@ -1044,6 +1044,35 @@ async fn read_only_transactions_change_temporary_tables_only() {
             "error 25001",
         ),
         ("ROLLBACK", ""),
+        (
+            "BEGIN READ ONLY; RESET ALL; INSERT INTO p VALUES (1)",
+            "error 25006",
+        ),
+        ("ROLLBACK", ""),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE; RESET ALL", ""),
+        ("SHOW transaction_isolation", "serializable"),
+        ("COMMIT", ""),
+        ("SHOW transaction_isolation", "read committed"),
+        (
+            "BEGIN; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "",
+        ),
+        ("SHOW transaction_read_only", "off"),
+        ("EXECUTE i", ""),
+        ("COMMIT", ""),
+        ("SHOW transaction_read_only", "on"),
+        (
+            "BEGIN; SET default_transaction_read_only TO off; EXECUTE i",
+            "error 25006",
+        ),
+        ("ROLLBACK", ""),
+        (
+            "BEGIN; SELECT set_config('default_transaction_read_only', 'off', false)",
+            "off",
+        ),
+        ("SHOW transaction_read_only", "on"),
+        ("COMMIT", ""),
+        ("SHOW transaction_read_only", "off"),
     ])
     .await;
 }

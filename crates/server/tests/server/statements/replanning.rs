@@ -191,6 +191,8 @@ async fn sqls_own_prepared_statements() {
             ("EXECUTE p('a')", "error 22P02 invalid input syntax for type integer: \"a\""),
             ("EXECUTE p('2'::text)", "error 42804 parameter $1 of type text cannot be coerced to the expected type integer"),
             ("EXECUTE p", "error 42601 wrong number of parameters for prepared statement \"p\""),
+            ("PREPARE bare AS SELECT 8", ""),
+            ("EXECUTE bare(1 / 0, 'a')", "8"),
             ("PREPARE p AS SELECT 1", "error 42P05 prepared statement \"p\" already exists"),
             ("PREPARE n (numeric, bigint) AS SELECT $1 * $2", ""),
             ("EXECUTE n(2.5, 2)", "5.0"),
