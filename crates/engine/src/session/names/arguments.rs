@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 use arrow::datatypes::FieldRef;
+use coscan_pg::dialect::with_types;
 use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{Encoding, cast_to, sql_name, value};
 use coscan_pg::resolve::is_assignable;
@@ -64,6 +65,8 @@ impl Given<'_> {
         if let Some(text) = literal(argument) {
             return self.read(wanted, text);
         }
+        let mut argument = argument.clone();
+        with_types(&mut argument);
         let (given, field) = self.evaluated(argument.clone()).await?;
         let given_type = pg_type(&field);
         if !is_assignable(given_type.oid(), wanted.oid()) {
@@ -77,7 +80,7 @@ impl Given<'_> {
             let text = (!given.is_null()).then(|| given.to_string());
             return self.read(wanted, text.as_deref());
         }
-        let (cast, _) = self.evaluated(cast_to(argument.clone(), wanted)).await?;
+        let (cast, _) = self.evaluated(cast_to(argument, wanted)).await?;
         Ok(cast)
     }
 

@@ -52,6 +52,11 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     }
 }
 
+/// As `rewrite`, for an expression that is planned outside of its statement.
+pub fn with_types(expr: &mut Expr) {
+    let _ = expr.walk(&mut Literals);
+}
+
 struct Literals;
 
 impl VisitorMut for Literals {
