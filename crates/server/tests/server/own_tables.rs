@@ -925,6 +925,25 @@ async fn changes_that_rollback_cannot_undo_are_refused_in_a_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn defaults_with_an_exponent_are_whole_numbers() {
+    answers(&[
+        (
+            "CREATE TABLE t (x int, a float8 DEFAULT 2.5e3, b bigint DEFAULT 3e9, \
+             c float8 DEFAULT 1e10::float8, d numeric DEFAULT -12e-1)",
+            "",
+        ),
+        ("INSERT INTO t (x) VALUES (1)", ""),
+        (
+            "SELECT * FROM t",
+            "1 | 2500 | 3000000000 | 10000000000 | -1.2",
+        ),
+        ("INSERT INTO t DEFAULT VALUES", ""),
+        ("SELECT count(*) FROM t WHERE a = 2500 AND b = 3e9", "2"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn columns_have_their_declared_precision() {
     answers(&[
         (
