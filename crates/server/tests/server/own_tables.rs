@@ -1097,6 +1097,33 @@ async fn read_only_transactions_change_temporary_tables_only() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn settings_of_several_statements_last_as_long_as_their_message() {
+    answers(&[
+        ("CREATE TABLE p (a int)", ""),
+        (
+            "SET LOCAL statement_timeout = '4s'; SHOW statement_timeout",
+            "4s",
+        ),
+        ("SHOW statement_timeout", "0"),
+        (
+            "SET TRANSACTION READ ONLY; INSERT INTO p VALUES (1)",
+            "error 25006",
+        ),
+        ("SHOW transaction_read_only", "off"),
+        (
+            "SET LOCAL statement_timeout = '4s'; COMMIT; SHOW statement_timeout",
+            "0",
+        ),
+        ("SET LOCAL statement_timeout = '4s'; BEGIN; SELECT 1", "1"),
+        ("SHOW statement_timeout", "4s"),
+        ("COMMIT", ""),
+        ("SHOW statement_timeout", "0"),
+        ("INSERT INTO p VALUES (1)", ""),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn views_follow_renamed_relations() {
     answers(&[
         ("CREATE TEMP TABLE z (id int); INSERT INTO z VALUES (4)", ""),
