@@ -87,6 +87,12 @@ impl Statement {
         tag.unwrap_or_else(|| Answer::of(&self.prepared.plan()))
     }
 
+    /// Whether it was prepared in this session.
+    pub(super) fn is_of(&self, session: &Session) -> bool {
+        let own = self.session.context.state_ref();
+        Arc::ptr_eq(&own, &session.context.state_ref())
+    }
+
     /// As [`Statement::execute`], on the threads and in the transaction of `options`. The columns
     /// have the planner's names, which are unique; [`Statement::schema`] has PostgreSQL's.
     ///

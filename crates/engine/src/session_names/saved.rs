@@ -39,7 +39,6 @@ pub(crate) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn
     ) else {
         return Ok(None);
     };
-    let inserted = inserts.open();
     let names = own.saved()?;
     let mut tables = vec![];
     for table in names.tables() {
@@ -47,6 +46,9 @@ pub(crate) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn
             tables.push(table.keep().await);
         }
     }
+    // Last: where nothing could be saved, no transaction has begun, and an INSERT publishes its
+    // files.
+    let inserted = inserts.open();
     Ok(Some(SavedOwn {
         own,
         inserts,
@@ -54,6 +56,11 @@ pub(crate) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn
         names,
         tables,
     }))
+}
+
+/// Whether the session has names or tables of its own, and a transaction of which they are a part.
+pub(crate) fn in_transaction(context: &SessionContext) -> bool {
+    extension::<PendingInserts>(context).is_some_and(|inserts| inserts.is_open())
 }
 
 /// Publishes the rows that the session's transaction inserted into tables of files.

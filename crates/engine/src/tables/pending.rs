@@ -55,6 +55,11 @@ impl PendingInserts {
         inner.inserts.len()
     }
 
+    /// Whether the files of statements are kept.
+    pub(crate) fn is_open(&self) -> bool {
+        self.inner.lock().open
+    }
+
     /// Removes the files of all but the first `kept` statements, and closes the transaction; the
     /// caller may open it again.
     pub(crate) fn give_up(&self, kept: usize) {

@@ -1,5 +1,6 @@
 //! Promised, for a program's transaction blocks: ROLLBACK and ROLLBACK TO restore the tables of the
-//! session; a failed block runs nothing until a savepoint revives it, and its COMMIT keeps
+//! session, and so does dropping the block; a session has one block at most, which runs its own
+//! statements; a failed block runs nothing until a savepoint revives it, and its COMMIT keeps
 //! nothing; READ ONLY refuses changes.
 
 use arrow::array::{AsArray, RecordBatch};
@@ -92,4 +93,51 @@ async fn read_only_refuses_changes() {
     assert!(refused.contains("read-only transaction"), "{refused}");
     assert_eq!(block.status(), BlockStatus::Failed);
     block.rollback().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_block_is_rolled_back() {
+    let session = session().await;
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    run(&mut block, &session, INSERT).await.unwrap();
+    run(&mut block, &session, "CREATE TABLE u AS SELECT 1 AS n")
+        .await
+        .unwrap();
+    drop(block);
+    assert_eq!(count(&session).await, 1);
+    assert!(session.sql("SELECT n FROM u").await.is_err());
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    run(&mut block, &session, INSERT).await.unwrap();
+    assert!(block.commit().await.unwrap());
+    assert_eq!(count(&session).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_has_one_block_which_runs_its_own_statements() {
+    let (one, other) = (session().await, session().await);
+    let mut block = one.begin(TransactionModes::default()).await.unwrap();
+    let second = one.begin(TransactionModes::default()).await;
+    let refused = second.err().unwrap().to_string();
+    assert!(refused.contains("already a transaction"), "{refused}");
+    let refused = run(&mut block, &other, INSERT).await.unwrap_err();
+    assert!(refused.contains("another session's"), "{refused}");
+    assert_eq!(block.status(), BlockStatus::Failed);
+    block.rollback().await;
+    assert_eq!(count(&other).await, 1);
+    let block = one.begin(TransactionModes::default()).await.unwrap();
+    block.rollback().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_of_shared_names_only_reads_in_a_block() {
+    let session = Engine::new(EngineConfig::default()).unwrap().session();
+    let made = "CREATE TABLE t AS SELECT 1::bigint AS n";
+    session.sql(made).await.unwrap();
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    let counted = run(&mut block, &session, "SELECT count(*) FROM t").await;
+    assert_eq!(counted.unwrap(), "SELECT 1");
+    let refused = run(&mut block, &session, INSERT).await.unwrap_err();
+    assert!(refused.contains("ROLLBACK does not undo it"), "{refused}");
+    block.rollback().await;
+    assert_eq!(count(&session).await, 1);
 }

@@ -43,6 +43,7 @@ use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 pub use crate::names::on_the_wire;
 pub(crate) use ast::last_word;
 pub use catalog::{EMPTY, FACTS, Fact, OidKind, TABLES, TYPE_NAMES, is_catalog_table};
+pub use expressions::literals::with_types;
 pub use expressions::{AS_ARRAY, elements};
 pub(crate) use expressions::{
     DISTINCT, FIELD, NOT_DISTINCT, OR_EMPTY, ROWS_OF, SUBSCRIPTS, TEXT_OFFSET, WHOLE, nested,

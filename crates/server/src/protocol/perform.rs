@@ -101,8 +101,11 @@ impl Connection {
     }
 
     async fn set(&mut self, set: &Set) -> Result<&'static str, Halt> {
-        let in_transaction = self.transaction.status().is_block();
         let session = &mut self.session;
+        let in_transaction = session.undoable;
+        if in_transaction {
+            session.settings.keep_modes(&session.context)?;
+        }
         let before = session.settings.modes(&session.context);
         let report = session
             .settings
@@ -116,6 +119,10 @@ impl Connection {
     /// RESET of a setting, or of all.
     async fn reset(&mut self, name: Option<&str>) -> Result<&'static str, Halt> {
         let session = &mut self.session;
+        let in_transaction = session.undoable;
+        if in_transaction {
+            session.settings.keep_modes(&session.context)?;
+        }
         if let Some(name) = name {
             session.settings.forget(name);
             let report = session.settings.reset(&session.context, name).await?;

@@ -130,11 +130,14 @@ impl Connection {
 
     /// Carries out the requests of `set_config()`.
     pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
-        let in_transaction = self.transaction.status().is_block();
+        let in_transaction = self.session.undoable;
         if self.session.settings.has_requests() {
             self.transaction.begin(&self.session).await?;
         }
         let session = &mut self.session;
+        if in_transaction && session.settings.has_requests() {
+            session.settings.keep_modes(&session.context)?;
+        }
         let before = session.settings.modes(&session.context);
         let reports = session
             .settings
@@ -183,6 +186,7 @@ impl Connection {
     pub(crate) async fn end_implicit_transaction(&mut self) -> Result<(), Halt> {
         if !self.transaction.status().is_block() {
             self.commit().await?;
+            self.end_local_settings().await?;
         }
         Ok(())
     }

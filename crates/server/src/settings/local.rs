@@ -1,7 +1,8 @@
 //! Settings that last until the end of a transaction, and settings that functions change.
 //!
 //! SET LOCAL saves the old value of a setting before it changes it, and the end of the transaction
-//! restores it, whether it commits or rolls back. Outside of a transaction SET LOCAL does nothing.
+//! restores it, whether it commits or rolls back. The statements of one message are a transaction.
+//! Outside of one SET LOCAL does nothing.
 //! A plain SET in the transaction lasts.
 
 use std::collections::BTreeMap;

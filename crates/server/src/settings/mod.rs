@@ -246,6 +246,17 @@ impl Settings {
         Ok(())
     }
 
+    /// Keeps the modes of the current transaction, whatever becomes of the defaults, which are for
+    /// later ones.
+    pub(crate) fn keep_modes(&mut self, session: &SessionContext) -> Result<(), Failure> {
+        let now = self.modes(session).written();
+        for (name, value) in modes::settings(&now) {
+            self.remember(session, name)?;
+            self.changed.insert(name, value.to_owned());
+        }
+        Ok(())
+    }
+
     /// The modes of the current transaction, or of the next one.
     pub(crate) fn modes(&self, session: &SessionContext) -> TransactionModes {
         let value = |name| find(name).map(|known| self.value(session, known));

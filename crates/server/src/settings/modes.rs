@@ -1,7 +1,8 @@
 //! READ ONLY and ISOLATION LEVEL: which settings are the modes of a transaction?
 //!
 //! `transaction_read_only` and `transaction_isolation` are the modes of the current transaction. A
-//! new transaction takes them from the settings of the same names with the prefix `default_`.
+//! new transaction takes them from the settings of the same names with the prefix `default_`. If
+//! these change in it, it keeps its modes (`Settings::keep_modes`).
 //! DEFERRABLE has no effect: it only lets a transaction wait before it begins, and here none
 //! waits.
 //! Not here: what a READ ONLY transaction refuses (`coscan::TransactionRules`), when modes may

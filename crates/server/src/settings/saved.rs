@@ -12,6 +12,7 @@ use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::prelude::SessionContext;
 
 use super::local::Local;
+use super::modes::{ISOLATION, READ_ONLY};
 use super::{CHECKSUMS, MEMORY, Settings, entries, restore};
 use crate::failure::Failure;
 use crate::net::Keepalive;
@@ -34,12 +35,22 @@ impl Settings {
         self.publish(session);
     }
 
-    /// Resets all settings. Returns the changes to report to the client.
+    /// Resets all settings but the modes of the current transaction, if they are
+    /// [kept](Settings::keep_modes). Returns the changes to report to the client.
     pub(crate) async fn reset_all(
         &mut self,
         session: &SessionContext,
     ) -> Result<Vec<(&'static str, String)>, Failure> {
-        self.bring_back(session, self.initial.clone()).await
+        let mut wanted = self.initial.clone();
+        for mode in [READ_ONLY, ISOLATION] {
+            if let Some(value) = self.changed.get(mode) {
+                wanted.changed.insert(mode, value.clone());
+            }
+            if let Some(before) = self.local.get(mode) {
+                wanted.local.insert(mode.to_owned(), before.clone());
+            }
+        }
+        self.bring_back(session, wanted).await
     }
 
     pub(crate) fn saved(&self, session: &SessionContext) -> SavedSettings {

@@ -38,7 +38,8 @@ pub(crate) struct Session {
     pub(crate) known: Arc<KnownTexts>,
     /// The cost of the statement that is being planned or run.
     pub(crate) current_cost: Option<Arc<Cost>>,
-    /// Whether a later ROLLBACK must be able to undo the current statement.
+    /// Whether a later ROLLBACK must be able to undo the current statement: it is in a transaction
+    /// block, or not the only one of its message.
     pub(crate) undoable: bool,
     /// The snapshot that all statements of the current transaction read, if they share one.
     pub(crate) snapshot: Option<Arc<coscan::Snapshot>>,

@@ -925,6 +925,25 @@ async fn changes_that_rollback_cannot_undo_are_refused_in_a_block() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn defaults_with_an_exponent_are_whole_numbers() {
+    answers(&[
+        (
+            "CREATE TABLE t (x int, a float8 DEFAULT 2.5e3, b bigint DEFAULT 3e9, \
+             c float8 DEFAULT 1e10::float8, d numeric DEFAULT -12e-1)",
+            "",
+        ),
+        ("INSERT INTO t (x) VALUES (1)", ""),
+        (
+            "SELECT * FROM t",
+            "1 | 2500 | 3000000000 | 10000000000 | -1.2",
+        ),
+        ("INSERT INTO t DEFAULT VALUES", ""),
+        ("SELECT count(*) FROM t WHERE a = 2500 AND b = 3e9", "2"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn columns_have_their_declared_precision() {
     answers(&[
         (
@@ -1044,6 +1063,62 @@ async fn read_only_transactions_change_temporary_tables_only() {
             "error 25001",
         ),
         ("ROLLBACK", ""),
+        (
+            "BEGIN READ ONLY; RESET ALL; INSERT INTO p VALUES (1)",
+            "error 25006",
+        ),
+        ("ROLLBACK", ""),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE; RESET ALL", ""),
+        ("SHOW transaction_isolation", "serializable"),
+        ("COMMIT", ""),
+        ("SHOW transaction_isolation", "read committed"),
+        (
+            "BEGIN; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "",
+        ),
+        ("SHOW transaction_read_only", "off"),
+        ("EXECUTE i", ""),
+        ("COMMIT", ""),
+        ("SHOW transaction_read_only", "on"),
+        (
+            "BEGIN; SET default_transaction_read_only TO off; EXECUTE i",
+            "error 25006",
+        ),
+        ("ROLLBACK", ""),
+        (
+            "BEGIN; SELECT set_config('default_transaction_read_only', 'off', false)",
+            "off",
+        ),
+        ("SHOW transaction_read_only", "on"),
+        ("COMMIT", ""),
+        ("SHOW transaction_read_only", "off"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_several_statements_last_as_long_as_their_message() {
+    answers(&[
+        ("CREATE TABLE p (a int)", ""),
+        (
+            "SET LOCAL statement_timeout = '4s'; SHOW statement_timeout",
+            "4s",
+        ),
+        ("SHOW statement_timeout", "0"),
+        (
+            "SET TRANSACTION READ ONLY; INSERT INTO p VALUES (1)",
+            "error 25006",
+        ),
+        ("SHOW transaction_read_only", "off"),
+        (
+            "SET LOCAL statement_timeout = '4s'; COMMIT; SHOW statement_timeout",
+            "0",
+        ),
+        ("SET LOCAL statement_timeout = '4s'; BEGIN; SELECT 1", "1"),
+        ("SHOW statement_timeout", "4s"),
+        ("COMMIT", ""),
+        ("SHOW statement_timeout", "0"),
+        ("INSERT INTO p VALUES (1)", ""),
     ])
     .await;
 }

@@ -2,9 +2,15 @@
 //!
 //! A server's connection holds a [`Transaction`] itself, beside its settings and cursors.
 //! Not here: rows that fail after a statement has started, of which the program tells the block.
+//! TB3: a session with names of its own has one block at most, which ends when it is dropped, at
+//! the latest. Later INSERTs into tables of files would wait for a COMMIT that nobody sends.
 
+use coscan_pg::PgError;
 use datafusion::error::DataFusionError;
 use datafusion::scalar::ScalarValue;
+use futures::FutureExt;
+use tokio::runtime::Handle;
+use tokio::task::coop::unconstrained;
 
 use super::modes::TransactionModes;
 use super::statement::BlockStatement;
@@ -15,12 +21,11 @@ use crate::running::Running;
 use crate::session::Session;
 use crate::session::rust::Statement;
 use crate::session::start::{StartOptions, TransactionRules};
-use crate::session_names::Confinement;
+use crate::session_names::{Confinement, in_transaction};
 
 /// An open transaction block of a program's session. All that the session changes until the end of
-/// the block belongs to it. Dropping it ends nothing: use [`Block::commit`] or
-/// [`Block::rollback`].
-#[must_use = "it ends by COMMIT or ROLLBACK"]
+/// the block belongs to it. Dropping it rolls back, so a panic or an early return keeps nothing.
+#[must_use = "dropping it rolls back"]
 pub struct Block {
     session: Session,
     transaction: Transaction<()>,
@@ -36,12 +41,17 @@ impl Session {
         Self::new(self.engine.clone(), context)
     }
 
-    /// BEGIN: opens a block of these modes. What all sessions see is not restored at its end, so
-    /// the session should be [confined](Session::confined).
+    /// BEGIN: opens a block of these modes. Statements that change what all sessions see are
+    /// refused in it. All names of a session that is not [confined](Session::confined) are seen by
+    /// all.
     ///
     /// # Errors
-    /// If there is no memory for a copy of the session's names.
+    /// 25001 if the session has a block; if there is no memory for a copy of the session's names.
     pub async fn begin(&self, modes: TransactionModes) -> Result<Block> {
+        if in_transaction(&self.context) {
+            let open = PgError::new("25001", "there is already a transaction in progress");
+            return Err(DataFusionError::from(open).into());
+        }
         let mut transaction = Transaction::default();
         transaction.open(&self.context, || ()).await?;
         Ok(Block {
@@ -63,7 +73,7 @@ impl Block {
     ///
     /// # Errors
     /// As [`Statement::execute`]; 25P02 in a failed block; 25006 or 40001 by the block's modes;
-    /// 25001 for a change that ROLLBACK would not undo.
+    /// 25001 for a change that ROLLBACK would not undo; 55000 for another session's statement.
     pub async fn start(
         &mut self,
         statement: &Statement,
@@ -84,6 +94,10 @@ impl Block {
         values: Vec<ScalarValue>,
         options: StartOptions,
     ) -> Result<Running> {
+        if !statement.is_of(&self.session) {
+            let foreign = PgError::new("55000", "the statement is another session's");
+            return Err(DataFusionError::from(foreign).into());
+        }
         let context = &self.session.context;
         self.transaction
             .query(context, || self.modes.clone())
@@ -173,5 +187,24 @@ impl Block {
             self.transaction.fail();
         }
         Ok(done?)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if !self.status().is_block() {
+            return;
+        }
+        let mut transaction = std::mem::take(&mut self.transaction);
+        let rollback = async move {
+            transaction.rollback().await;
+        };
+        let mut rollback = unconstrained(rollback.boxed());
+        // It waits only where a statement changes a table at this moment.
+        if FutureExt::now_or_never(&mut rollback).is_none()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(rollback);
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 use arrow::datatypes::FieldRef;
+use coscan_pg::dialect::with_types;
 use coscan_pg::output::pg_type;
 use coscan_pg::parameters::{Encoding, cast_to, sql_name, value};
 use coscan_pg::resolve::is_assignable;
@@ -37,6 +38,10 @@ pub async fn arguments(
     types: &[Type],
     arguments: &[Expr],
 ) -> Result<Vec<ScalarValue>> {
+    if types.is_empty() {
+        // PostgreSQL does not look at them either.
+        return Ok(vec![]);
+    }
     if arguments.len() != types.len() {
         return Err(wrong_number(name, types.len(), arguments.len()).into());
     }
@@ -60,6 +65,8 @@ impl Given<'_> {
         if let Some(text) = literal(argument) {
             return self.read(wanted, text);
         }
+        let mut argument = argument.clone();
+        with_types(&mut argument);
         let (given, field) = self.evaluated(argument.clone()).await?;
         let given_type = pg_type(&field);
         if !is_assignable(given_type.oid(), wanted.oid()) {
@@ -73,7 +80,7 @@ impl Given<'_> {
             let text = (!given.is_null()).then(|| given.to_string());
             return self.read(wanted, text.as_deref());
         }
-        let (cast, _) = self.evaluated(cast_to(argument.clone(), wanted)).await?;
+        let (cast, _) = self.evaluated(cast_to(argument, wanted)).await?;
         Ok(cast)
     }
 

@@ -119,13 +119,14 @@ fn named(ddl: &DdlStatement) -> Option<(&'static str, &TableReference, bool)> {
 }
 
 /// Checks that ROLLBACK would undo the plan: it restores the session's own names and rows
-/// (`../saved.rs`), but neither shared names nor the rows of shared tables in memory.
+/// (`../saved.rs`), but neither shared names nor the rows of shared tables in memory. An
+/// unrestricted session has nothing of its own.
 ///
 /// # Errors
 /// 25001.
 pub(crate) fn check_undoable(state: &SessionState, plan: &LogicalPlan) -> Result<()> {
     let Some(rights) = Rights::of(state.config()) else {
-        return Ok(());
+        return check_unchanged(plan);
     };
     let asked = Asked { state, rights };
     plan.apply_with_subqueries(|node| {
@@ -148,6 +149,22 @@ pub(crate) fn check_undoable(state: &SessionState, plan: &LogicalPlan) -> Result
             return Err(not_undoable(verb, name).into());
         }
         Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// Checks that a plan changes no table and no name.
+fn check_unchanged(plan: &LogicalPlan) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        let changed = match node {
+            LogicalPlan::Dml(dml) => Some((dml.op.name(), &dml.table_name)),
+            LogicalPlan::Ddl(ddl) => named(ddl).map(|(verb, name, _)| (verb, name)),
+            _ => None,
+        };
+        match changed {
+            Some((verb, name)) => Err(not_undoable(verb, name).into()),
+            None => Ok(TreeNodeRecursion::Continue),
+        }
     })?;
     Ok(())
 }

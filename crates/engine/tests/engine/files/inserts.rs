@@ -9,6 +9,7 @@ use arrow::array::{
     LargeStringArray, ListArray, StringArray, StringViewArray, TimestampMillisecondArray,
 };
 use arrow::datatypes::Int32Type;
+use coscan::{Confinement, Rights, TransactionModes};
 use coscan_storage::orphans::Lock;
 
 use super::{batch, files, one, open, open_small, run, types, write};
@@ -165,4 +166,20 @@ async fn files_that_killed_processes_left_are_removed_or_finished() {
     );
     assert_eq!(files(table).len(), 5);
     assert_eq!(one(table, "SELECT count(*), max(a) FROM t").await, "4|7");
+}
+
+/// A program that returns early drops its block. What it inserts after that is not a part of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_after_a_dropped_block_appears_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    write(
+        &folder.path().join("0.parquet"),
+        &batch(vec![("n", column)]),
+    );
+    let session = open(folder.path()).await;
+    let session = session.confined(&Confinement::new(Rights::ALL));
+    drop(session.begin(TransactionModes::default()).await.unwrap());
+    run(&session, "INSERT INTO t VALUES (7)").await.unwrap();
+    assert_eq!(one(folder.path(), "SELECT sum(n) FROM t").await, "8");
 }

@@ -6,6 +6,7 @@
 //! | `1e2` | `pg_cast('1e2', 'numeric:3,0')`: a number with a point or exponent is numeric |
 //! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
 //! | `1e300::float8` | `pg_cast('1e300', 'float8')` |
+//! | `LIMIT 1e1`, `DEFAULT 1e1` | `LIMIT 10.`, `DEFAULT 10.` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
 //! | `-(-2147483648)` | `2147483648` |
 //! | `-x`, `~ x`, `@ x`, `|/ x` | functions |
@@ -15,14 +16,16 @@
 //! Some numbers stay as they are: those of LIMIT, of positions in ORDER BY and GROUP BY, of window
 //! frames, subscripts and table functions. A visitor does not see the context of a number, so they
 //! are marked first, with the `L` suffix of sqlparser's numbers, which PostgreSQL does not have.
+//! DataFusion reads one with an exponent as a decimal of negative scale, of which casts make
+//! another number, so it is written without.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, NamedWindowExpr, OrderByKind,
-    Query, Select, Statement, Subscript, TableFactor, UnaryOperator, Value, VisitorMut,
-    WindowFrameBound, WindowSpec, WindowType,
+    Query, Select, Statement, Subscript, TableFactor, UnaryOperator, Value, ValueWithSpan,
+    VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
 
 use crate::casts::{CAST, Target};
@@ -35,10 +38,12 @@ use crate::visits::Walk;
 pub(crate) const DISTINCT: &str = "\u{1f}distinct";
 pub(crate) const NOT_DISTINCT: &str = "\u{1f}not distinct";
 
-/// Rewrites the queries of a statement. Other expressions (`SET x = 1`) are not planned.
+/// Rewrites the queries of a statement. Of other expressions, columns' defaults are planned, others
+/// (`SET x = 1`) are not.
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::CreateTable(create) => {
+            let _ = create.columns.walk(&mut WithoutExponents);
             if let Some(query) = &mut create.query {
                 let _ = query.walk(&mut Literals);
             }
@@ -58,6 +63,11 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     }
 }
 
+/// As `rewrite`, for an expression that is planned outside of its statement.
+pub fn with_types(expr: &mut Expr) {
+    let _ = expr.walk(&mut Literals);
+}
+
 struct Literals;
 
 impl VisitorMut for Literals {
@@ -73,19 +83,19 @@ impl VisitorMut for Literals {
         }
         match &mut query.limit_clause {
             Some(LimitClause::LimitOffset { limit, offset, .. }) => {
-                limit.iter_mut().for_each(keep_all);
+                limit.iter_mut().for_each(keep_count);
                 if let Some(offset) = offset {
-                    keep_all(&mut offset.value);
+                    keep_count(&mut offset.value);
                 }
             }
             Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
-                keep_all(offset);
-                keep_all(limit);
+                keep_count(offset);
+                keep_count(limit);
             }
             None => {}
         }
         if let Some(fetch) = &mut query.fetch {
-            fetch.quantity.iter_mut().for_each(keep_all);
+            fetch.quantity.iter_mut().for_each(keep_count);
         }
         ControlFlow::Continue(())
     }
@@ -110,9 +120,11 @@ impl VisitorMut for Literals {
             TableFactor::Table {
                 args: Some(args), ..
             } => {
+                let _ = args.args.walk(&mut WithoutExponents);
                 let _ = args.args.walk(&mut KeepAll);
             }
             TableFactor::Function { args, .. } => {
+                let _ = args.walk(&mut WithoutExponents);
                 let _ = args.walk(&mut KeepAll);
             }
             _ => {}
@@ -509,6 +521,39 @@ impl VisitorMut for KeepAll {
         keep(expr);
         ControlFlow::Continue(())
     }
+}
+
+/// Marks every number in a count of rows.
+fn keep_count(expr: &mut Expr) {
+    let _ = expr.walk(&mut WithoutExponents);
+    keep_all(expr);
+}
+
+/// Writes numbers with all their digits, with a point, so that they stay numeric.
+struct WithoutExponents;
+
+impl VisitorMut for WithoutExponents {
+    type Break = ();
+
+    fn pre_visit_value(&mut self, value: &mut ValueWithSpan) -> ControlFlow<()> {
+        if let Value::Number(digits, _) = &mut value.value
+            && let Some(all) = without_exponent(digits)
+        {
+            *digits = all;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// A number without its exponent; `None` if it has none, or more digits than a decimal.
+fn without_exponent(digits: &str) -> Option<String> {
+    if !digits.contains(['e', 'E']) {
+        return None;
+    }
+    let number = Numeric::parse(digits)?;
+    let point = if number.scale == 0 { "." } else { "" };
+    let all = format!("{number}{point}");
+    (all.len() <= 76).then_some(all)
 }
 
 /// Marks a position in GROUP BY, also within grouping sets.
