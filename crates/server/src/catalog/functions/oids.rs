@@ -89,12 +89,12 @@ fn type_names(names: &Names) -> Function {
             let oids = list.split_whitespace();
             oids.map(|oid| Some(oid.to_owned())).collect()
         };
-        let named = |element: Option<String>| -> Result<ScalarValue> {
+        let shown = |element: Option<String>| -> Result<ScalarValue> {
             let found = element.map(|name| names.required(OidKind::Type, &name, row));
             let found = found.transpose()?;
             Ok(text(found.map(|oid| names.name(OidKind::Type, oid, row))))
         };
-        let found = given.into_iter().map(named);
+        let found = given.into_iter().map(shown);
         let found: Vec<ScalarValue> = found.collect::<Result<_>>()?;
         let found = ScalarValue::new_list(&found, &DataType::Utf8, true);
         Ok(ScalarValue::List(found))
