@@ -1,12 +1,13 @@
-//! What does a client learn when its statement fails? SQLSTATE, message and severity.
+//! What does a client learn when its statement fails? SQLSTATE, message and severity. Notices have
+//! the same fields.
 //!
 //! Not here: PostgreSQL's codes and texts for DataFusion's errors (`coscan_pg::translate`).
 
 use std::error::Error;
 use std::fmt;
 
-use coscan::StatementError;
 use coscan::parts::ShortNode;
+use coscan::{Notice, Severity, StatementError};
 use coscan_pg::PgError;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
@@ -85,6 +86,19 @@ impl Failure {
         info.routine = routine;
         PgWireBackendMessage::ErrorResponse(info.into())
     }
+}
+
+/// A notice as the protocol carries it.
+pub(crate) fn noticed(notice: Notice) -> PgWireBackendMessage {
+    let severity = match notice.severity {
+        Severity::Notice => "NOTICE",
+        Severity::Warning => "WARNING",
+    };
+    let (code, message) = (notice.code.to_owned(), notice.message);
+    let mut info = ErrorInfo::new(severity.to_owned(), code, message);
+    info.severity_nonlocalized = Some(severity.to_owned());
+    info.detail = notice.detail;
+    PgWireBackendMessage::NoticeResponse(info.into())
 }
 
 /// The error that a connection is sent when the server stops.

@@ -327,6 +327,7 @@ async fn open_session(
     let options = Arc::clone(context.state_ref().read().config_options());
     shared.known.count_in(&options);
     let moments = options.extensions.get::<Moments>().cloned();
+    let notices = context.state_ref().read().config().get_extension();
     Ok(Session {
         context,
         settings,
@@ -338,6 +339,7 @@ async fn open_session(
         undoable: false,
         snapshot: None,
         moments: moments.unwrap_or_default(),
+        notices: notices.unwrap_or_default(),
     })
 }
 
@@ -524,6 +526,7 @@ impl Connection {
     async fn undo(&mut self, failure: Failure) -> Result<(), Halt> {
         self.described = false;
         self.session.settings.end_turn();
+        self.send_notices()?;
         self.wire.put(&failure.into_message())?;
         match self.transaction.fail() {
             AfterFailure::MayRevive => Ok(()),

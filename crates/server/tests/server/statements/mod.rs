@@ -9,6 +9,7 @@
 //! | `copy.rs` | COPY |
 //! | `settings.rs` | SET, SHOW, RESET |
 //! | `moments.rs` | `now()` |
+//! | `notices.rs` | what statements say beside their answers |
 //! | `indexes.rs` | statements about indexes |
 
 mod copy;
@@ -16,6 +17,7 @@ mod cursors;
 mod held_cursors;
 mod indexes;
 mod moments;
+mod notices;
 mod parameters;
 mod protocol;
 mod replanning;
