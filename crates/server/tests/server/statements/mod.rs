@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `protocol.rs` | types, formats, messages |
 //! | `parameters.rs` | types of parameters |
+//! | `positions.rs` | where errors point |
 //! | `replanning.rs` | prepared statements whose tables change |
 //! | `cursors.rs`, `held_cursors.rs` | cursors |
 //! | `copy.rs` | COPY |
@@ -19,6 +20,7 @@ mod indexes;
 mod moments;
 mod notices;
 mod parameters;
+mod positions;
 mod protocol;
 mod replanning;
 mod settings;
