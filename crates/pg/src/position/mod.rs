@@ -131,7 +131,22 @@ mod tests {
             ("SELECT 1 IS DISTINCT FROM nope", Some(27)),
             ("SELECT nope::int, 1::nope FROM t", Some(8)),
             ("VALUES (nope)", Some(9)),
+            (
+                "SELECT nope FROM t x(nope) JOIN u ON (nope = 1) WHERE a IN (nope)",
+                Some(39),
+            ),
+            (
+                "SELECT 1 FROM t JOIN u ON 1 IN (ARRAY[1, nope]) WHERE nope = 1",
+                Some(42),
+            ),
             // Which of them?
+            ("SELECT position(nope IN nope) FROM t", None),
+            ("SELECT DISTINCT ON (nope) 1 FROM t ORDER BY nope", None),
+            ("UPDATE t SET a = nope FROM u WHERE nope = 1", None),
+            (
+                "DELETE FROM t USING (SELECT nope FROM u) s WHERE nope = 1",
+                None,
+            ),
             ("SELECT nope, (SELECT nope FROM u) FROM t", None),
             ("SELECT nope, sum(a) OVER (ORDER BY nope) FROM t", None),
             ("SELECT trim(BOTH nope FROM nope) FROM t", None),
@@ -172,6 +187,12 @@ mod tests {
                 Some(8),
             ),
             (
+                "SELECT t.id FROM u JOIN v ON a IS DISTINCT FROM t.id",
+                "42P01",
+                "missing FROM-clause entry for table \"t\"",
+                Some(49),
+            ),
+            (
                 "SELECT id, a FROM t JOIN u ON t.id = u.id WHERE id = 1",
                 "42702",
                 "column reference \"id\" is ambiguous",
@@ -199,6 +220,7 @@ mod tests {
             ("UPDATE nope SET a = 1", Some(8)),
             ("DELETE FROM nope", Some(13)),
             ("DELETE FROM t USING nope", Some(21)),
+            ("UPDATE t SET a = 1 FROM u, nope", Some(28)),
             ("TABLE nope", Some(7)),
             ("TRUNCATE nope", None),
             ("TRUNCATE TABLE nope", None),

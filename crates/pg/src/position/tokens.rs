@@ -19,17 +19,24 @@ pub(super) enum Clause {
     Last,
 }
 
+/// A part of a statement in parentheses or brackets, or the statement itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    /// The clause of the query that it holds, if it holds one.
+    clause: Option<Clause>,
+    /// The token that opens it.
+    opened: Option<usize>,
+}
+
 /// A token that is no space and no comment.
 struct Placed {
     token: Token,
     line: usize,
     column: usize,
-    /// The clause of the query, or part of one, that the innermost parentheses hold.
-    inner: Option<Clause>,
+    /// The innermost level in which it stands.
+    level: Level,
     /// The clause of the outermost query.
     outer: Option<Clause>,
-    /// In how many parentheses it stands.
-    depth: usize,
 }
 
 /// The tokens of a statement.
@@ -46,46 +53,41 @@ impl<'a> Tokens<'a> {
             .tokenize_with_location()
             .ok()?;
         let mut tokens = Self { sql, all: vec![] };
-        let mut clauses: Vec<Option<Clause>> = vec![None];
+        let mut around: Vec<Level> = vec![];
+        let mut level = Level::default();
         for token in cut {
-            if matches!(token.token, Token::Whitespace(_) | Token::EOF) {
+            let (token, start) = (token.token, token.span.start);
+            if matches!(token, Token::Whitespace(_) | Token::EOF) {
                 continue;
             }
-            if token.token == Token::RParen && clauses.len() > 1 {
-                clauses.pop();
+            if matches!(token, Token::RParen | Token::RBracket) {
+                level = around.pop().unwrap_or(level);
             }
-            let begun = tokens.begins(&token.token, clauses.last().copied().flatten());
-            if let (Some(clause), Some(last)) = (begun, clauses.last_mut()) {
-                *last = Some(clause);
-            }
-            let is_open = token.token == Token::LParen;
+            level.clause = tokens.begun(&token, level).or(level.clause);
+            let opens = matches!(token, Token::LParen | Token::LBracket);
+            let outer = around.iter().chain([&level]).find_map(|level| level.clause);
             tokens.all.push(Placed {
-                token: token.token,
-                line: usize::try_from(token.span.start.line).ok()?,
-                column: usize::try_from(token.span.start.column).ok()?,
-                inner: clauses.last().copied().flatten(),
-                outer: clauses.iter().copied().flatten().next(),
-                depth: clauses.len() - 1,
+                token,
+                line: usize::try_from(start.line).ok()?,
+                column: usize::try_from(start.column).ok()?,
+                level,
+                outer,
             });
-            if is_open {
-                clauses.push(None);
+            if opens {
+                around.push(level);
+                level = Level {
+                    clause: None,
+                    opened: Some(tokens.len() - 1),
+                };
             }
         }
         Some(tokens)
     }
 
-    /// The clause that a token begins after those that are there; `now` is the one that it ends.
-    fn begins(&self, token: &Token, now: Option<Clause>) -> Option<Clause> {
-        let before = self.all.len().checked_sub(1).map(|last| self.keyword(last));
+    /// The clause that a token begins after those that are there.
+    fn begun(&self, token: &Token, level: Level) -> Option<Clause> {
+        let before = self.all.last().map(|last| keyword(&last.token));
         let keyword = keyword(token);
-        if keyword == Keyword::SELECT {
-            return Some(Clause::Select);
-        }
-        if keyword == Keyword::FROM && before == Some(Keyword::DELETE) {
-            return Some(Clause::From);
-        }
-        // In other parentheses these words are parts of a call: `extract(year FROM x)`.
-        now?;
         let is_part = matches!(
             (before, keyword),
             (Some(Keyword::DISTINCT), Keyword::FROM) | (Some(Keyword::WITHIN), Keyword::GROUP)
@@ -93,6 +95,16 @@ impl<'a> Tokens<'a> {
         if is_part {
             return None;
         }
+        if keyword == Keyword::SELECT {
+            return Some(Clause::Select);
+        }
+        // DELETE and UPDATE begin without a clause.
+        let is_statement = level.opened.is_none() || before == Some(Keyword::DELETE);
+        if keyword == Keyword::FROM && is_statement {
+            return Some(Clause::From);
+        }
+        // In other parentheses these words are parts of a call: `extract(year FROM x)`.
+        level.clause?;
         match keyword {
             Keyword::FROM => Some(Clause::From),
             Keyword::WHERE => Some(Clause::Where),
@@ -157,7 +169,7 @@ impl<'a> Tokens<'a> {
     /// Whether a token stands directly in this clause, not in parentheses within it.
     pub(super) fn is_in(&self, index: usize, clause: Clause) -> bool {
         let placed = self.all.get(index);
-        placed.is_some_and(|placed| placed.inner == Some(clause))
+        placed.is_some_and(|placed| placed.level.clause == Some(clause))
     }
 
     /// The clause of the outermost query in which a token stands.
@@ -165,9 +177,9 @@ impl<'a> Tokens<'a> {
         self.all.get(index)?.outer
     }
 
-    /// Whether a token stands in no parentheses.
-    pub(super) fn is_outside(&self, index: usize) -> bool {
-        self.all.get(index).is_some_and(|placed| placed.depth == 0)
+    /// The parenthesis or bracket that opens the innermost level in which a token stands.
+    pub(super) fn opened(&self, index: usize) -> Option<usize> {
+        self.all.get(index)?.level.opened
     }
 
     /// The number of the token's first character in the text.

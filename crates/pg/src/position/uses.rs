@@ -9,6 +9,19 @@ use super::tokens::{Clause, Tokens};
 /// Schemas that messages leave out.
 const UNSAID: [&str; 2] = ["public", "pg_temp"];
 
+/// Words of what PostgreSQL reads in another order: windows after all clauses, arguments of some
+/// calls from right to left, the clauses of DELETE and UPDATE in an order of their own.
+const READ_OTHERWISE: [Keyword; 8] = [
+    Keyword::OVER,
+    Keyword::WINDOW,
+    Keyword::FILTER,
+    Keyword::WITHIN,
+    Keyword::POSITION,
+    Keyword::TRIM,
+    Keyword::DELETE,
+    Keyword::UPDATE,
+];
+
 /// Whether a token may be meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
@@ -72,14 +85,9 @@ impl Tokens<'_> {
         if let [only] = found[..] {
             return Some(only);
         }
-        // Windows are read after all clauses, whatever call they stand in.
-        let later = [
-            Keyword::OVER,
-            Keyword::WINDOW,
-            Keyword::FILTER,
-            Keyword::WITHIN,
-        ];
-        let is_plain = self.count(Keyword::SELECT) == 1 && !later.iter().any(|it| self.has(*it));
+        let is_plain = self.count(Keyword::SELECT) == 1
+            && !self.has_distinct_on()
+            && !READ_OTHERWISE.iter().any(|word| self.has(*word));
         if !is_plain || found.iter().any(|index| self.outer(*index).is_none()) {
             return None;
         }
@@ -100,6 +108,9 @@ impl Tokens<'_> {
         let next = self.token(index + 1);
         let other = [Token::Period, Token::LParen, Token::RArrow];
         if !self.is_name(index, name) || next.is_some_and(|next| other.contains(next)) {
+            return Use::No;
+        }
+        if self.is_in_alias(index) {
             return Use::No;
         }
         match self.before(index) {
@@ -123,11 +134,35 @@ impl Tokens<'_> {
     /// Whether a name after a parenthesis is a column: it is a label, but not in
     /// `SELECT DISTINCT ON (a) b`.
     fn after_parenthesis(&self) -> Use {
-        if self.has(Keyword::ON) && self.has(Keyword::DISTINCT) {
+        if self.has_distinct_on() {
             Use::Unsure
         } else {
             Use::No
         }
+    }
+
+    fn has_distinct_on(&self) -> bool {
+        let is_one = |index: usize| {
+            self.keyword(index) == Keyword::ON && self.keyword_before(index, 1) == Keyword::DISTINCT
+        };
+        (0..self.len()).any(is_one)
+    }
+
+    /// Whether a token names a column of a table's alias: `t AS x(a, b)`.
+    fn is_in_alias(&self, index: usize) -> bool {
+        let Some(open) = self.opened(index).filter(|open| *open >= 2) else {
+            return false;
+        };
+        let is_after_table = match self.token(open - 2) {
+            Some(Token::RParen) => true,
+            Some(Token::Word(word)) => matches!(word.keyword, Keyword::AS | Keyword::NoKeyword),
+            _ => false,
+        };
+        is_after_table
+            && self.is(open, &Token::LParen)
+            && self.is_in(open, Clause::From)
+            && self.name(open - 1).is_some()
+            && self.keyword(open - 1) == Keyword::NoKeyword
     }
 
     /// Whether a name after a word is a column.
@@ -148,8 +183,6 @@ impl Tokens<'_> {
             | Keyword::DECLARE => Use::No,
             Keyword::FROM if self.keyword_before(index, 2) == Keyword::DISTINCT => Use::Yes,
             Keyword::FROM if self.is_in(index, Clause::From) => Use::No,
-            // `UPDATE … FROM`.
-            Keyword::FROM if self.is_outside(index) => Use::Unsure,
             Keyword::FROM
             | Keyword::SELECT
             | Keyword::DISTINCT
@@ -235,7 +268,7 @@ impl Tokens<'_> {
         let earlier = self.keyword_before(index, 2);
         match self.keyword_before(index, 1) {
             Keyword::JOIN | Keyword::INTO | Keyword::UPDATE | Keyword::USING => true,
-            Keyword::FROM => is_from || (self.is_outside(index) && earlier != Keyword::DISTINCT),
+            Keyword::FROM => is_from && earlier != Keyword::DISTINCT,
             Keyword::ONLY => is_from || earlier == Keyword::UPDATE,
             // As a query of its own, not as a word of ALTER TABLE.
             Keyword::TABLE => index == 1 || self.before(index - 1) == Some(&Token::LParen),
