@@ -28,6 +28,7 @@ mod index;
 mod index_catalog;
 mod lost_node;
 mod memory;
+mod notices;
 mod object_stores;
 mod once;
 mod operators;
@@ -63,6 +64,7 @@ pub use index::{IndexStatement, index_statement};
 pub use index_catalog::IndexBuild;
 
 pub use memory::{Wait, bounded, connection_memory};
+pub use notices::{Notice, Notices, Severity};
 pub use object_stores::local_store::{Disk, LocalStore, SystemDisk};
 pub use operators::{OperatorTaker, OperatorTrace};
 pub use retained::Retained;

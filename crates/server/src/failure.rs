@@ -1,12 +1,15 @@
-//! What does a client learn when its statement fails? SQLSTATE, message and severity.
+//! What does a client learn when its statement fails? SQLSTATE, message, severity and the
+//! place in its text. Notices have the same fields.
 //!
-//! Not here: PostgreSQL's codes and texts for DataFusion's errors (`coscan_pg::translate`).
+//! Not here: PostgreSQL's codes and texts for DataFusion's errors (`coscan_pg::translate`), and
+//! which place that is (`coscan_pg::position`).
 
 use std::error::Error;
 use std::fmt;
+use std::ops::Range;
 
-use coscan::StatementError;
 use coscan::parts::ShortNode;
+use coscan::{Notice, Severity, StatementError};
 use coscan_pg::PgError;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
@@ -19,6 +22,8 @@ pub(crate) struct Failure {
     severity: &'static str,
     code: &'static str,
     message: String,
+    /// The character of the client's text, from 1, to which it points.
+    position: Option<usize>,
 }
 
 impl Failure {
@@ -27,6 +32,7 @@ impl Failure {
             severity: "ERROR",
             code,
             message: message.into(),
+            position: None,
         }
     }
 
@@ -36,6 +42,7 @@ impl Failure {
             severity: "FATAL",
             code,
             message: message.into(),
+            position: None,
         }
     }
 
@@ -51,6 +58,15 @@ impl Failure {
     pub(crate) fn without_folders(self) -> Self {
         Self {
             message: coscan::without_folders(&self.message),
+            ..self
+        }
+    }
+
+    /// With the place to which it points in the client's text, of which `statement` has failed.
+    pub(crate) fn placed(self, text: &str, statement: Range<usize>) -> Self {
+        let found = || coscan_pg::position(text, statement, self.code, &self.message);
+        Self {
+            position: self.position.or_else(found),
             ..self
         }
     }
@@ -82,9 +98,23 @@ impl Failure {
         let routine = self.routine().map(str::to_owned);
         let mut info = ErrorInfo::new(self.severity.to_owned(), self.code.to_owned(), self.message);
         info.severity_nonlocalized = Some(self.severity.to_owned());
+        info.position = self.position.map(|position| position.to_string());
         info.routine = routine;
         PgWireBackendMessage::ErrorResponse(info.into())
     }
+}
+
+/// A notice as the protocol carries it.
+pub(crate) fn noticed(notice: Notice) -> PgWireBackendMessage {
+    let severity = match notice.severity {
+        Severity::Notice => "NOTICE",
+        Severity::Warning => "WARNING",
+    };
+    let (code, message) = (notice.code.to_owned(), notice.message);
+    let mut info = ErrorInfo::new(severity.to_owned(), code, message);
+    info.severity_nonlocalized = Some(severity.to_owned());
+    info.detail = notice.detail;
+    PgWireBackendMessage::NoticeResponse(info.into())
 }
 
 /// The error that a connection is sent when the server stops.
@@ -153,6 +183,7 @@ impl From<PgWireError> for Failure {
             severity,
             code,
             message: info.message,
+            position: None,
         }
     }
 }

@@ -41,6 +41,7 @@ use crate::index_catalog::{
     Claim, CoveredFile, Folder, Index, Indexes, KEY, Manifest, POSITION, Progress, is_text,
     is_whole_number,
 };
+use crate::notices::{Notice, Notices};
 use crate::read::parquet_scan;
 use crate::read::scan::{Delivery, Execution, Running, ScanPlan};
 use crate::resources::Resources;
@@ -230,6 +231,8 @@ impl Order<'_> {
     /// The answer if an index of this name exists.
     fn exists(&self) -> Result<Option<Arc<Index>>> {
         if self.if_not_exists {
+            let found = || Notice::relation_exists(self.name);
+            Notices::say(self.state.config(), found);
             return Ok(None);
         }
         let text = format!("index {} already exists", self.name);

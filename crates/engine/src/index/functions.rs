@@ -34,6 +34,7 @@ use super::build::Order;
 use super::discovery::named_folder;
 use crate::commit_point::Run;
 use crate::index_catalog::Index;
+use crate::notices::{Notice, Notices};
 use crate::resources::Resources;
 use crate::right::Right;
 use crate::rights;
@@ -271,6 +272,8 @@ impl Work {
             (Verb::Create, [name, table, column, if_not_exists]) => {
                 let if_not_exists = if_not_exists == "true";
                 if if_not_exists && !matches!(known(name), Ok(None)) {
+                    let found = || Notice::relation_exists(name);
+                    Notices::say(self.state.config(), found);
                     return Ok(None);
                 }
                 let order = Order {
@@ -300,7 +303,11 @@ impl Work {
             (Verb::Drop, [name, if_exists]) => {
                 let Some(index) = known(name)? else {
                     return match if_exists.as_str() {
-                        "true" => Ok(None),
+                        "true" => {
+                            let missing = || Notice::missing("index", name);
+                            Notices::say(self.state.config(), missing);
+                            Ok(None)
+                        }
                         _ => Err(missing(name)),
                     };
                 };

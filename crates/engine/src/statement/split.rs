@@ -14,6 +14,8 @@ use super::scan::{Kind, Scan};
 pub struct StatementText<'a> {
     /// The statement.
     pub text: &'a str,
+    /// The byte of the whole text at which it begins.
+    pub start: usize,
     /// Its size, which bounds its cost.
     pub size: StatementSize,
 }
@@ -30,7 +32,11 @@ impl<'a> StatementText<'a> {
             sizing.add(piece, text);
         }
         let size = sizing.finish(text);
-        Ok(Self { text, size })
+        Ok(Self {
+            text,
+            start: 0,
+            size,
+        })
     }
 }
 
@@ -75,9 +81,13 @@ impl<'a> StatementTexts<'a> {
     }
 
     fn statement(&self, start: Option<usize>, end: usize, sizing: Sizing<'_>) -> StatementText<'a> {
-        let text = self.text[start.unwrap_or(end)..end].trim();
+        let start = start.unwrap_or(end);
+        let text = self.text[start..end].trim_start();
+        let start = end - text.len();
+        let text = text.trim_end();
         StatementText {
             text,
+            start,
             size: sizing.finish(text),
         }
     }
@@ -144,6 +154,19 @@ mod tests {
             split_statements("SELECT 'ü' ;SELECT 1").unwrap(),
             ["SELECT 'ü'", "SELECT 1"]
         );
+    }
+
+    #[test]
+    fn a_statement_knows_where_it_begins() {
+        let text = " SELECT 'ü';; \n SELECT 2 ; /* */ SELECT 3";
+        let mut count = 0;
+        for statement in statement_texts(text) {
+            let statement = statement.unwrap();
+            let end = statement.start + statement.text.len();
+            assert_eq!(&text[statement.start..end], statement.text);
+            count += 1;
+        }
+        assert_eq!(count, 3);
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod tables;
 
 use std::sync::{Arc, OnceLock};
 
-use coscan::{DatabaseName, Effects};
+use coscan::{DatabaseName, Effects, Notices};
 use coscan_pg::Moments;
 use coscan_pg::output::IntervalStyle;
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
@@ -101,6 +101,7 @@ impl PgCatalog {
         let origins = Arc::new(Origins::default());
         let effects = Arc::new(Effects::default());
         let locks = Arc::new(self.locks.open(&effects));
+        let notices = Arc::new(Notices::default());
         let model = self.model(&state, (user, database), &origins);
         let overlay = Arc::new(self.overlay(&model, &board));
         let mut builder = SessionStateBuilder::new_from_existing(state);
@@ -110,6 +111,7 @@ impl PgCatalog {
             config.set_extension(Arc::clone(&origins));
             config.set_extension(Arc::clone(&locks));
             config.set_extension(effects);
+            config.set_extension(Arc::clone(&notices));
             config.set_extension(Arc::new(DatabaseName(model.shown.clone())));
             let extensions = &mut config.options_mut().extensions;
             extensions.insert(Moments::default());
@@ -133,6 +135,7 @@ impl PgCatalog {
             read: Arc::clone(&self.read),
             board,
             locks,
+            notices,
             pid,
         };
         functions::register(&session, &known);

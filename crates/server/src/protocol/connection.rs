@@ -6,13 +6,14 @@
 //! Not here: the messages themselves (`simple.rs`, `extended.rs`), bytes on the wire (`wire`).
 
 use std::io;
+use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::running::guarded;
 use coscan::{AfterFailure, BlockStatus};
-use coscan_pg::Moments;
+use coscan_pg::{Moments, POSITION_BYTES_MAX};
 use pgwire::api::{
     ClientInfo, ConnectionGuard, ConnectionHandle, DefaultClient, PidSecretKeyGenerator,
 };
@@ -65,6 +66,21 @@ pub(crate) enum Halt {
     /// The client has gone and gets no error.
     Gone,
     Failed(Failure),
+}
+
+impl Halt {
+    /// With the place in the client's text, of which `statement` has failed ([`Failure::placed`]).
+    pub(super) fn placed(self, text: Option<&str>, statement: Range<usize>) -> Self {
+        match (self, text) {
+            (Self::Failed(failure), Some(text)) => Self::Failed(failure.placed(text, statement)),
+            (halt, _) => halt,
+        }
+    }
+}
+
+/// A copy of a client's text, if errors have places in it: planning takes the text itself.
+pub(super) fn with_places(text: &str) -> Option<String> {
+    (text.len() <= POSITION_BYTES_MAX).then(|| text.to_owned())
 }
 
 impl From<Failure> for Halt {
@@ -327,6 +343,7 @@ async fn open_session(
     let options = Arc::clone(context.state_ref().read().config_options());
     shared.known.count_in(&options);
     let moments = options.extensions.get::<Moments>().cloned();
+    let notices = context.state_ref().read().config().get_extension();
     Ok(Session {
         context,
         settings,
@@ -338,6 +355,7 @@ async fn open_session(
         undoable: false,
         snapshot: None,
         moments: moments.unwrap_or_default(),
+        notices: notices.unwrap_or_default(),
     })
 }
 
@@ -524,6 +542,7 @@ impl Connection {
     async fn undo(&mut self, failure: Failure) -> Result<(), Halt> {
         self.described = false;
         self.session.settings.end_turn();
+        self.send_notices()?;
         self.wire.put(&failure.into_message())?;
         match self.transaction.fail() {
             AfterFailure::MayRevive => Ok(()),

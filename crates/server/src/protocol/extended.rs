@@ -17,7 +17,7 @@ use pgwire::messages::extendedquery::{
 };
 use pgwire::messages::response::EmptyQueryResponse;
 
-use super::connection::{Connection, Halt, supervise};
+use super::connection::{Connection, Halt, supervise, with_places};
 use super::params::parameter_values;
 use super::perform::copied;
 use crate::encode::{Declared, Walk, columns, description};
@@ -38,6 +38,7 @@ impl Connection {
             message.query.clone()
         };
         let mut interrupt = self.interrupt().await;
+        let placed = with_places(&message.query);
         let statements = self.session.parse(message.query);
         let mut statements = supervise(&mut self.wire, &mut interrupt, statements).await?;
         if statements.len() > 1 {
@@ -49,7 +50,9 @@ impl Connection {
             .iter()
             .map(|oid| Type::from_oid(*oid))
             .collect();
-        let prepared = self.prepare(statements.pop(), declared).await?;
+        let prepared = self.prepare(statements.pop(), declared).await;
+        let place = 0..placed.as_ref().map_or(0, String::len);
+        let prepared = prepared.map_err(|halt| halt.placed(placed.as_deref(), place))?;
         let origin = self.session.origin(&prepared, text, false);
         self.portals.prepare(&name, prepared, origin)?;
         Ok(self
@@ -66,6 +69,7 @@ impl Connection {
             action,
             cost,
             written,
+            ..
         }) = statement
         else {
             return Ok(Prepared::default());

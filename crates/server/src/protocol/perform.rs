@@ -10,7 +10,7 @@ use coscan::{DropNames, Rename};
 use coscan_pg::dialect::Written;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::Set;
+use datafusion::sql::sqlparser::ast::{ContextModifier, Set};
 
 use super::connection::{Connection, Halt, supervise};
 use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description};
@@ -105,7 +105,10 @@ impl Connection {
         let in_transaction = session.undoable;
         if in_transaction {
             session.settings.keep_modes(&session.context)?;
+        } else if let Some(statement) = of_transaction(set) {
+            self.warn_outside(statement);
         }
+        let session = &mut self.session;
         let before = session.settings.modes(&session.context);
         let report = session
             .settings
@@ -361,6 +364,19 @@ impl Connection {
             self.wire.put(&description(&rows.columns))?;
         }
         Ok(self.send_rows(rows, most, interrupt).await?.rows)
+    }
+}
+
+/// What a SET is called that lasts as long as its transaction.
+fn of_transaction(set: &Set) -> Option<&'static str> {
+    match set {
+        Set::SingleAssignment {
+            scope: Some(ContextModifier::Local),
+            ..
+        }
+        | Set::SetTimeZone { local: true, .. } => Some("SET LOCAL"),
+        Set::SetTransaction { session: false, .. } => Some("SET TRANSACTION"),
+        _ => None,
     }
 }
 

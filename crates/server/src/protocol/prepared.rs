@@ -45,6 +45,7 @@ impl Connection {
             action: Action::Plan(Box::new(query.clone())),
             cost,
             written: written.clone(),
+            place: 0..text.len(),
         };
         let prepared = self.prepare(Some(parsed), declared).await?;
         let origin = self.session.origin(&prepared, text.to_owned(), true);

@@ -1,4 +1,4 @@
-//! How do results reach a client: rows, tags, changed settings?
+//! How do results reach a client: rows, tags, notices, changed settings?
 //!
 //! Not here: how rows are encoded (`../encode/rows.rs`), how bytes are written (`../net/wire`).
 
@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::connection::{Connection, Halt, supervise};
 use crate::encode::Rows;
+use crate::failure::noticed;
 use crate::net::{FLUSH_BYTES, GOODBYE_TIMEOUT, Interrupt};
 
 /// The progress of [`Connection::send_rows`].
@@ -131,8 +132,20 @@ impl Connection {
         Ok(())
     }
 
+    /// Sends what the statement has said beside its answer, as far as the client wants it.
+    pub(crate) fn send_notices(&mut self) -> Result<(), Halt> {
+        let settings = &self.session.settings;
+        let mut notices = self.session.notices.take();
+        notices.retain(|notice| settings.wants(notice.severity));
+        for notice in notices {
+            self.wire.put(&noticed(notice))?;
+        }
+        Ok(())
+    }
+
     /// Ends a statement with its tag.
     pub(crate) fn complete(&mut self, tag: String) -> Result<(), Halt> {
+        self.send_notices()?;
         let complete = CommandComplete::new(tag);
         Ok(self
             .wire

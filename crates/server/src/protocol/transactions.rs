@@ -3,13 +3,16 @@
 //! Not here: which statement may run in which state (`coscan::BlockStatus`), what ROLLBACK restores
 //! (`../statements/transaction.rs`), locks (`../advisory.rs`).
 
-use coscan::{BlockStatement, refused_read_only};
+use coscan::{BlockStatement, Notice, refused_read_only};
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::TransactionMode;
 
 use super::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
 use crate::statements::{Action, State};
+
+/// The SQLSTATE of statements that need a transaction.
+const OUTSIDE: &str = "25P01";
 
 impl Connection {
     /// In a failed transaction, refuses every action that neither ends nor revives it. In a READ
@@ -44,6 +47,10 @@ impl Connection {
         checked.map_err(Failure::from)?;
         match statement {
             BlockStatement::Begin { modes, tag } => {
+                if self.transaction.status().is_block() {
+                    let told = "there is already a transaction in progress";
+                    self.warn("25001", told);
+                }
                 self.begin(modes).await?;
                 Ok(*tag)
             }
@@ -53,6 +60,17 @@ impl Connection {
             BlockStatement::Savepoint(name) => self.savepoint(name).await,
             BlockStatement::Release(name) => self.release(name),
         }
+    }
+
+    /// Warns the client of a statement that does nothing, or not what it seems to.
+    fn warn(&self, code: &'static str, told: impl Into<String>) {
+        self.session.notices.add(Notice::warning(code, told));
+    }
+
+    /// Warns of a statement whose effect ends at once, because no transaction is open.
+    pub(super) fn warn_outside(&self, statement: &str) {
+        let told = format!("{statement} can only be used in transaction blocks");
+        self.warn(OUTSIDE, told);
     }
 
     /// BEGIN.
@@ -66,6 +84,9 @@ impl Connection {
 
     /// COMMIT and ROLLBACK.
     async fn end(&mut self, commits: bool, chain: bool) -> Result<&'static str, Halt> {
+        if !self.transaction.status().is_block() {
+            self.warn(OUTSIDE, "there is no transaction in progress");
+        }
         let session = &mut self.session;
         let modes = session.settings.modes(&session.context);
         let tag = if commits && self.transaction.status().commits() {

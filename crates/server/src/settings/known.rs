@@ -57,6 +57,13 @@ pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Coscan ", env!("CARGO_PKG
 pub(crate) const VERSION: &str =
     concat!("PostgreSQL 16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
 
+/// The least severity of the messages that a client is sent.
+pub(super) const MESSAGES: &str = "client_min_messages";
+/// From the lowest to the highest, as PostgreSQL accepts them.
+const MESSAGE_LEVELS: &[&str] = &[
+    "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "info", "notice", "warning",
+    "error",
+];
 const ENCODINGS: &[&str] = &["utf8", "utf-8", "unicode", "sql_ascii"];
 const DATE_STYLES: &[&str] = &["iso", "iso, mdy", "iso,mdy"];
 /// Output never has more digits than needed, and fewer would change a value.
@@ -66,7 +73,7 @@ const ON: &[&str] = &["on", "true", "yes", "1"];
 pub(crate) static KNOWN: &[Known] = &[
     reported("application_name", "", Rule::Kept),
     known("bytea_output", "hex", Rule::Fixed(&["hex"])),
-    known("client_min_messages", "notice", Rule::Kept),
+    known(MESSAGES, "notice", Rule::One(MESSAGE_LEVELS)),
     reported("client_encoding", "UTF8", Rule::Fixed(ENCODINGS)),
     reported("DateStyle", "ISO, MDY", Rule::Fixed(DATE_STYLES)),
     known("default_table_access_method", "heap", Rule::ReadOnly),

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coscan::{Rights, TEMPORARY_SCHEMA, TransactionModes};
+use coscan::{Rights, Severity, TEMPORARY_SCHEMA, TransactionModes};
 use coscan_pg::output::IntervalStyle;
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement};
@@ -30,7 +30,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, TransactionMode, Value};
 
 use self::custom::is_custom;
-use self::known::{KNOWN, Known, Rule};
+use self::known::{KNOWN, Known, MESSAGES, Rule};
 use self::local::Local;
 use crate::failure::Failure;
 use crate::net::Keepalive;
@@ -130,6 +130,15 @@ impl Settings {
             reset,
             source,
             is_fixed: matches!(known.rule, Rule::ReadOnly),
+        }
+    }
+
+    /// Whether the client wants notices of this severity.
+    pub(crate) fn wants(&self, severity: Severity) -> bool {
+        match self.changed.get(MESSAGES).map(String::as_str) {
+            Some("error") => false,
+            Some("warning") => severity >= Severity::Warning,
+            _ => true,
         }
     }
 

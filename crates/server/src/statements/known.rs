@@ -93,7 +93,7 @@ impl KnownTexts {
                 }
                 Ok(all)
             }
-            Found::Kept(known) => Ok(vec![known.parsed(ledger)?]),
+            Found::Kept(known) => Ok(vec![known.parsed(ledger, sql)?]),
         }
     }
 
@@ -208,12 +208,13 @@ impl Known {
         })
     }
 
-    fn parsed(&self, ledger: &Ledger) -> Result<Parsed, Failure> {
+    fn parsed(&self, ledger: &Ledger, sql: &str) -> Result<Parsed, Failure> {
         let cost = Cost::charged(ledger, self.size)?;
         Ok(Parsed {
             action: self.action.clone(),
             cost: Arc::new(cost),
             written: self.written.clone(),
+            place: 0..sql.len(),
         })
     }
 }

@@ -3,6 +3,7 @@
 //! Bounds: [`STATEMENTS_MAX`]. The memory of statements is charged to the connection's ledger.
 //! Not here: the threads on which long texts are parsed (`coscan::running::StatementThreads`).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use coscan::StatementSize;
@@ -18,6 +19,8 @@ pub(crate) struct Parsed {
     pub(crate) cost: Arc<Cost>,
     /// The parameters in its text.
     pub(crate) written: Written,
+    /// The bytes of the client's text that it takes.
+    pub(crate) place: Range<usize>,
 }
 
 /// The memory of a statement, charged while it exists.
@@ -46,30 +49,34 @@ impl Cost {
 
 /// Parses all statements of a text. Empty for a text of spaces and comments.
 pub(crate) fn parse_all(ledger: &Ledger, sql: &str) -> Result<Vec<Parsed>, Failure> {
+    let placed = |failure: Failure, place| failure.placed(sql, place);
     let mut all = Vec::new();
     for statement in coscan::statement_texts(sql) {
-        let statement = statement?;
+        let statement = statement.map_err(|error| placed(error.into(), 0..sql.len()))?;
         if all.len() == STATEMENTS_MAX {
             let text = format!("a text has at most {STATEMENTS_MAX} statements");
             return Err(Failure::new("54000", text));
         }
         let cost = Cost::charged(ledger, statement.size)?;
-        let sql = statement.text;
-        let written = written_parameters(sql);
-        if let Some(mut action) = parse(statement)? {
+        let text = statement.text;
+        let place = statement.start..statement.start + text.len();
+        let written = written_parameters(text);
+        let parsed = parse(statement).map_err(|failure| placed(failure, place.clone()));
+        if let Some(mut action) = parsed? {
             if let Action::Prepare {
                 written: in_statement,
-                text,
+                text: of_prepare,
                 ..
             } = &mut action
             {
                 in_statement.clone_from(&written);
-                sql.clone_into(text);
+                text.clone_into(of_prepare);
             }
             all.push(Parsed {
                 action,
                 cost: cost.into(),
                 written,
+                place,
             });
         }
     }

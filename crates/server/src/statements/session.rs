@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use coscan::running::{Answer, Guard, SHOW, StatementThreads};
-use coscan::{CommitPoint, RunOptions, StatementSize, ToRun, TransactionRules};
+use coscan::{CommitPoint, Notices, RunOptions, StatementSize, ToRun, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
 use coscan_pg::output::IntervalStyle;
@@ -45,6 +45,8 @@ pub(crate) struct Session {
     pub(crate) snapshot: Option<Arc<coscan::Snapshot>>,
     /// When the current statement and transaction began.
     pub(crate) moments: Moments,
+    /// What the current statement says beside its answer.
+    pub(crate) notices: Arc<Notices>,
 }
 
 /// The result of a statement.

@@ -31,6 +31,7 @@ use datafusion::prelude::SessionContext;
 
 use super::create_exec::{CreateTableExec, NewRows};
 use crate::commit_point::Run;
+use crate::notices::{Notice, Notices};
 use crate::session_names::allowance::Held;
 use crate::session_names::catalogs::{OwnSchema, TEMPORARY_SCHEMA};
 use crate::session_names::table::MemoryTable;
@@ -99,7 +100,12 @@ pub(super) fn is_wanted(
     let exists = context.table_exist(name.clone())?;
     match (exists, if_not_exists, or_replace) {
         (true, true, true) => exec_err!("'IF NOT EXISTS' cannot coexist with 'REPLACE'"),
-        (true, true, false) => Ok(false),
+        (true, true, false) => {
+            let state = context.state_ref();
+            let found = || Notice::relation_exists(name.table());
+            Notices::say(state.read().config(), found);
+            Ok(false)
+        }
         (true, false, false) => exec_err!("Table '{name}' already exists"),
         (true, false, true) | (false, ..) => Ok(true),
     }

@@ -13,6 +13,7 @@ use datafusion::prelude::SessionContext;
 
 use super::check::{check, check_undoable};
 use super::dependents::{depended_on, full, readers};
+use crate::notices::{Notice, Notices};
 
 /// Tables or views to drop.
 #[derive(Clone, Debug)]
@@ -49,6 +50,7 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
         }
     }
     let full = |name: &TableReference| full(&state, name);
+    let named = gone.len();
     let mut next = 0;
     while let Some((name, _)) = gone.get(next).cloned() {
         next += 1;
@@ -61,6 +63,10 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
             }
             gone.push((view, true));
         }
+    }
+    let cascaded: Vec<&str> = gone[named..].iter().map(|(view, _)| view.table()).collect();
+    if let Some(notice) = Notice::cascades(&cascaded) {
+        Notices::say(state.config(), || notice);
     }
     let plans: Vec<_> = gone
         .into_iter()
@@ -79,13 +85,20 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
 
 /// Whether the name belongs to a table or view of the right kind.
 async fn is_there(state: &SessionState, name: &TableReference, drop: &DropNames) -> Result<bool> {
-    let found = match state.schema_for_ref(name.clone()) {
-        Ok(schema) => schema.table_type(name.table()).await?,
-        Err(_) => None,
+    let schema = state.schema_for_ref(name.clone()).ok();
+    let found = match &schema {
+        Some(schema) => schema.table_type(name.table()).await?,
+        None => None,
     };
     let what = drop.what();
     match found {
-        None if drop.if_exists => Ok(false),
+        None if drop.if_exists => {
+            Notices::say(state.config(), || match (name.schema(), schema) {
+                (Some(missing), None) => Notice::missing("schema", missing),
+                _ => Notice::missing(what, name.table()),
+            });
+            Ok(false)
+        }
         None => {
             let told = format!("{what} \"{}\" does not exist", name.table());
             Err(PgError::new("42P01", told).into())

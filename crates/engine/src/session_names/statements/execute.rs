@@ -15,7 +15,7 @@ use std::sync::Arc;
 use coscan_pg::dialect::without_operators;
 use coscan_pg::{Once, PgError, is_volatile, marked_sets, typed_frames, unknown_as_text};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{TableReference, exec_err, not_impl_err, plan_err};
+use datafusion::common::{SchemaReference, TableReference, exec_err, not_impl_err, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
@@ -30,6 +30,7 @@ use super::dependents::{check_dependents, follow_renamed};
 use crate::commit_point::Run;
 use crate::error::Error;
 use crate::memory::{LIMIT_BY_DEFAULT, SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT};
+use crate::notices::{Notice, Notices};
 use crate::right::{Right, Rights};
 use crate::session_names::catalogs::{self, OwnNames, OwnSchema, Whose};
 use crate::statement::with_postgres_columns;
@@ -51,6 +52,9 @@ pub async fn execute(
     check_dependents(&state, &plan)?;
     if let LogicalPlan::Copy(copy) = &plan {
         check_folder(&copy.output_url)?;
+    }
+    if let Some(notice) = skipped(&state, &plan) {
+        Notices::say(state.config(), || notice);
     }
     let mut replaced = replaces_shared(&state, &plan);
     let is_own = Rights::of(state.config()).is_some();
@@ -99,6 +103,34 @@ pub async fn execute(
     };
     publish(&replaced)?;
     Ok(done)
+}
+
+/// What DataFusion will skip without a word: a schema that exists or does not. If another session
+/// creates or drops it at this moment, the notice is wrong and nothing else.
+fn skipped(state: &SessionState, plan: &LogicalPlan) -> Option<Notice> {
+    let exists = |catalog: Option<&str>, schema: &str| {
+        let own = &state.config_options().catalog.default_catalog;
+        let catalog = state.catalog_list().catalog(catalog.unwrap_or(own));
+        catalog.is_some_and(|catalog| catalog.schema(schema).is_some())
+    };
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateCatalogSchema(create)) if create.if_not_exists => {
+            let name = create.schema_name.as_str();
+            let (catalog, schema) = match name.split_once('.') {
+                Some((catalog, schema)) => (Some(catalog), schema),
+                None => (None, name),
+            };
+            exists(catalog, schema).then(|| Notice::schema_exists(schema))
+        }
+        LogicalPlan::Ddl(DdlStatement::DropCatalogSchema(drop)) if drop.if_exists => {
+            let (catalog, schema) = match &drop.name {
+                SchemaReference::Bare { schema } => (None, schema),
+                SchemaReference::Full { schema, catalog } => (Some(catalog.as_ref()), schema),
+            };
+            (!exists(catalog, schema)).then(|| Notice::missing("schema", schema))
+        }
+        _ => None,
+    }
 }
 
 /// Checks that the folder exists in which a COPY creates its file or its folder of files.
@@ -154,6 +186,8 @@ pub async fn rename_own(context: &SessionContext, rename: &Rename, undoable: boo
     };
     let (Some(found), Ok(schema)) = (found, schema) else {
         if rename.if_exists {
+            let missing = || Notice::missing("relation", old.table());
+            Notices::say(state.config(), missing);
             return Ok(());
         }
         return Err(PgError::new("42P01", format!("relation \"{from}\" does not exist")).into());

@@ -17,6 +17,7 @@ mod waiting;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use coscan::Notices;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
@@ -38,6 +39,7 @@ pub(super) struct Known {
     pub(super) read: Arc<Read>,
     pub(super) board: Arc<Board>,
     pub(super) locks: Arc<Owner>,
+    pub(super) notices: Arc<Notices>,
     /// The connection's process id.
     pub(super) pid: i32,
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use coscan::Notice;
 use coscan_pg::PgError;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
@@ -68,8 +69,14 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
         of_key(name, move |key| Ok(locks.try_lock(key, mode, until)?))
     };
     let unlocked = |name, mode| {
-        let locks = Arc::clone(&known.locks);
-        of_key(name, move |key| Ok(locks.unlock(key, mode)))
+        let (locks, notices) = (Arc::clone(&known.locks), Arc::clone(&known.notices));
+        of_key(name, move |key| {
+            let is_unlocked = locks.unlock(key, mode);
+            if !is_unlocked {
+                notices.add(not_owned(mode));
+            }
+            Ok(is_unlocked)
+        })
     };
     let locks = Arc::clone(&known.locks);
     let all = Function::new("pg_advisory_unlock_all", &[], Give::Text, move |_| {
@@ -85,6 +92,15 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
         unlocked("pg_advisory_unlock_shared", Shared),
         all.volatile(),
     ]
+}
+
+/// The warning that the session does not hold the lock that it unlocks.
+fn not_owned(mode: Mode) -> Notice {
+    let kind = match mode {
+        Exclusive => "ExclusiveLock",
+        Shared => "ShareLock",
+    };
+    Notice::warning("01000", format!("you don't own a lock of type {kind}"))
 }
 
 fn of_key(

@@ -111,7 +111,10 @@ async fn psql_shows_the_tags() {
         ("CREATE INDEX i ON t (k)", "CREATE INDEX\n"),
         ("refresh index i; select 7", "REFRESH INDEX\n7\n"),
         ("DROP INDEX i", "DROP INDEX\n"),
-        ("DROP INDEX IF EXISTS i", "DROP INDEX\n"),
+        (
+            "DROP INDEX IF EXISTS i",
+            "DROP INDEX\nNOTICE:  index \"i\" does not exist, skipping\n",
+        ),
     ] {
         let (success, text) = psql(&server, sql).await;
         assert!(success && text == expected, "{sql}:\n{text}");
