@@ -178,9 +178,12 @@ impl<S> Transaction<S> {
 
     /// ROLLBACK, which ends the block. Its owner gets back what it saved at BEGIN; `None` outside
     /// of a transaction.
+    ///
+    /// If the future is dropped, the block has not ended, and a second call does the rest.
     pub async fn rollback(&mut self) -> Option<S> {
+        let of_owner = self.restore(0).await;
         self.status = BlockStatus::Idle;
-        self.restore(0).await
+        of_owner
     }
 
     /// COMMIT, which ends the block. Outside of a transaction this does nothing.
@@ -212,12 +215,13 @@ impl<S> Transaction<S> {
         Ok(())
     }
 
+    /// Restores a state, which stays until all of it is restored.
     async fn restore(&mut self, at: usize) -> Option<S> {
-        let State { own, of_owner, .. } = self.states.drain(at..).next()?;
-        if let Some(own) = own {
+        self.states.truncate(at + 1);
+        if let Some(own) = &mut self.states.get_mut(at)?.own {
             own.restore().await;
         }
-        Some(of_owner)
+        self.states.pop().map(|state| state.of_owner)
     }
 
     fn savepoint_of(&self, name: &str) -> Option<usize> {
