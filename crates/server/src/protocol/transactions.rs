@@ -55,13 +55,14 @@ impl Connection {
         }
     }
 
-    /// BEGIN.
+    /// BEGIN. If the transaction cannot have these modes, no block is opened.
     async fn begin(&mut self, modes: &[TransactionMode]) -> Result<(), Halt> {
         let session = &mut self.session;
-        self.transaction.open(session).await?;
+        self.transaction.begin(session).await?;
         let before = session.settings.modes(&session.context);
         session.settings.set_modes(&session.context, modes).await?;
-        Ok(self.transaction.check_modes(&before, &self.session)?)
+        self.transaction.check_modes(&before, &self.session)?;
+        Ok(self.transaction.open(&self.session).await?)
     }
 
     /// COMMIT and ROLLBACK.

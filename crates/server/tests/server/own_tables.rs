@@ -1119,6 +1119,19 @@ async fn settings_of_several_statements_last_as_long_as_their_message() {
         ("COMMIT", ""),
         ("SHOW statement_timeout", "0"),
         ("INSERT INTO p VALUES (1)", ""),
+        // A block that cannot have its modes is not opened.
+        (
+            "SELECT 1; BEGIN ISOLATION LEVEL SERIALIZABLE",
+            "error 25001",
+        ),
+        ("SHOW transaction_isolation", "read committed"),
+        ("SAVEPOINT a", "error 25P01"),
+        (
+            "SET LOCAL default_transaction_read_only = off; \
+             SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "",
+        ),
+        ("SHOW transaction_read_only", "on"),
     ])
     .await;
 }
