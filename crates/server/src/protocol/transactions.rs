@@ -131,19 +131,14 @@ impl Connection {
 
     /// Carries out the requests of `set_config()`.
     pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
-        let in_transaction = self.session.undoable;
-        if self.session.settings.has_requests() {
-            self.transaction.begin(&self.session).await?;
+        if !self.session.settings.has_requests() {
+            return Ok(());
         }
+        self.transaction.begin(&self.session).await?;
         let session = &mut self.session;
-        if in_transaction && session.settings.has_requests() {
-            session.settings.keep_modes(&session.context)?;
-        }
+        session.settings.keep_modes(&session.context)?;
         let before = session.settings.modes(&session.context);
-        let reports = session
-            .settings
-            .grant(&session.context, in_transaction)
-            .await?;
+        let reports = session.settings.grant(&session.context).await?;
         self.report(reports)?;
         Ok(self.transaction.check_modes(&before, &self.session)?)
     }

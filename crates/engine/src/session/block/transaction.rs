@@ -55,6 +55,12 @@ impl<S> Transaction<S> {
         self.status
     }
 
+    /// Whether there is a transaction, of a block or without one.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        !self.states.is_empty()
+    }
+
     /// BEGIN. In an open block this does nothing.
     ///
     /// # Errors
@@ -244,11 +250,13 @@ mod tests {
         let mut transaction = Transaction::default();
         transaction.begin(&context, || 1).await.unwrap();
         transaction.begin(&context, || 2).await.unwrap();
+        assert!(transaction.has_begun());
         transaction.savepoint(&context, "a", 3).await.unwrap();
         transaction.savepoint(&context, "b", 4).await.unwrap();
         assert_eq!(transaction.rollback_to("a").await.unwrap(), 3);
         assert!(transaction.release("b").is_err(), "it is later than a");
         assert_eq!(transaction.rollback().await, Some(1));
+        assert!(!transaction.has_begun());
         assert_eq!(transaction.rollback().await, None);
     }
 
