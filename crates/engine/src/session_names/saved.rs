@@ -7,8 +7,10 @@
 
 use std::sync::Arc;
 
+use coscan_pg::PgError;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
+use futures::future::join_all;
 
 use super::catalogs::{OwnNames, SavedNames};
 use super::table::{Kept, MemoryTable};
@@ -23,7 +25,8 @@ pub(crate) struct SavedOwn {
     inserts: Arc<PendingInserts>,
     /// The number of statements that had inserted into tables of files.
     inserted: usize,
-    names: SavedNames,
+    /// `None` once they are restored.
+    names: Option<SavedNames>,
     tables: Vec<Kept>,
 }
 
@@ -53,14 +56,34 @@ pub(crate) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn
         own,
         inserts,
         inserted,
-        names,
+        names: Some(names),
         tables,
     }))
 }
 
-/// Whether the session has names or tables of its own, and a transaction of which they are a part.
-pub(crate) fn in_transaction(context: &SessionContext) -> bool {
-    extension::<PendingInserts>(context).is_some_and(|inserts| inserts.is_open())
+/// A transaction of a session with names or tables of its own, which is about to begin. Until this
+/// is dropped, no other one begins.
+#[must_use]
+pub(crate) struct Beginning(Arc<PendingInserts>);
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        self.0.has_begun();
+    }
+}
+
+/// Begins a transaction of the session's own names and tables; `None` if it has none.
+///
+/// # Errors
+/// 25001 if one has begun.
+pub(crate) fn begin_own(context: &SessionContext) -> Result<Option<Beginning>> {
+    let Some(inserts) = extension::<PendingInserts>(context) else {
+        return Ok(None);
+    };
+    if inserts.begins() {
+        return Ok(Some(Beginning(inserts)));
+    }
+    Err(PgError::new("25001", "there is already a transaction in progress").into())
 }
 
 /// Publishes the rows that the session's transaction inserted into tables of files.
@@ -82,12 +105,16 @@ fn extension<T: Send + Sync + 'static>(context: &SessionContext) -> Option<Arc<T
 }
 
 impl SavedOwn {
-    /// Restores the saved names and rows.
-    pub(crate) async fn restore(self) {
+    /// Restores the saved names and rows. All tables are asked for at once, so statements that
+    /// begin later find them restored, or wait until they are. If the future is dropped, the next
+    /// call does what it has left.
+    pub(crate) async fn restore(&mut self) {
         self.inserts.give_up(self.inserted);
-        self.own.restore(self.names);
-        for table in self.tables {
-            table.restore().await;
+        if let Some(names) = self.names.take() {
+            self.own.restore(names);
         }
+        let tables: Vec<_> = self.tables.iter_mut().map(Kept::restore).collect();
+        join_all(tables).await;
+        self.tables.clear();
     }
 }

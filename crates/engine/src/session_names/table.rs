@@ -30,6 +30,8 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
 use tokio::sync::Mutex;
+#[cfg(test)]
+use tokio::sync::OwnedMutexGuard;
 
 use super::allowance::{Growth, Held};
 use super::unique::{self, Keys, has_key_of};
@@ -95,20 +97,28 @@ impl Change {
 /// The rows that a table had at some time.
 pub(super) struct Kept {
     table: MemoryTable,
-    partitions: Vec<Vec<RecordBatch>>,
+    /// `None` once they are restored.
+    partitions: Option<Vec<Vec<RecordBatch>>>,
 }
 
 impl Kept {
-    /// Restores the rows.
-    pub(super) async fn restore(mut self) {
+    /// Restores the rows, once. Dropping the future before that changes nothing.
+    pub(super) async fn restore(&mut self) {
         let table = &self.table;
         let mut version = table.version.lock().await;
+        let mut partitions = Vec::with_capacity(table.inner.batches.len());
+        for partition in &table.inner.batches {
+            partitions.push(partition.write().await);
+        }
+        // Nothing waits from here on.
+        let Some(saved) = self.partitions.take() else {
+            return;
+        };
         let (mut before, mut after) = (0, 0);
-        for (partition, saved) in table.inner.batches.iter().zip(&mut self.partitions) {
-            let mut batches = partition.write().await;
+        for (mut batches, saved) in partitions.into_iter().zip(saved) {
             before += batches.iter().map(bytes_of).sum::<usize>();
             after += saved.iter().map(bytes_of).sum::<usize>();
-            *batches = std::mem::take(saved);
+            *batches = saved;
         }
         *version += 1;
         *table.keys.lock() = None;
@@ -282,8 +292,14 @@ impl MemoryTable {
         self.retained.lock().keepers += 1;
         Kept {
             table: self.clone(),
-            partitions,
+            partitions: Some(partitions),
         }
+    }
+
+    /// Keeps all who change, copy or scan the table waiting.
+    #[cfg(test)]
+    pub(crate) async fn locked(&self) -> OwnedMutexGuard<u64> {
+        Arc::clone(&self.version).lock_owned().await
     }
 
     async fn partitions(&self) -> Vec<Vec<RecordBatch>> {

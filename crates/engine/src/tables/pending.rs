@@ -35,6 +35,8 @@ pub(crate) struct PendingInserts {
 struct Pending {
     /// Whether a transaction is open.
     open: bool,
+    /// Whether one is about to be opened.
+    begins: bool,
     inserts: Vec<Insert>,
 }
 
@@ -55,9 +57,17 @@ impl PendingInserts {
         inner.inserts.len()
     }
 
-    /// Whether the files of statements are kept.
-    pub(crate) fn is_open(&self) -> bool {
-        self.inner.lock().open
+    /// A transaction begins, until [`Self::has_begun`]. False if another one is open, or begins.
+    pub(crate) fn begins(&self) -> bool {
+        let mut inner = self.inner.lock();
+        let first = !inner.open && !inner.begins;
+        inner.begins |= first;
+        first
+    }
+
+    /// A transaction has begun, or could not.
+    pub(crate) fn has_begun(&self) {
+        self.inner.lock().begins = false;
     }
 
     /// Removes the files of all but the first `kept` statements, and closes the transaction; the

@@ -101,8 +101,8 @@ impl Connection {
     }
 
     async fn set(&mut self, set: &Set) -> Result<&'static str, Halt> {
+        let in_transaction = self.transaction.has_begun();
         let session = &mut self.session;
-        let in_transaction = session.undoable;
         if in_transaction {
             session.settings.keep_modes(&session.context)?;
         } else if let Some(statement) = of_transaction(set) {
@@ -121,8 +121,8 @@ impl Connection {
 
     /// RESET of a setting, or of all.
     async fn reset(&mut self, name: Option<&str>) -> Result<&'static str, Halt> {
+        let in_transaction = self.transaction.has_begun();
         let session = &mut self.session;
-        let in_transaction = session.undoable;
         if in_transaction {
             session.settings.keep_modes(&session.context)?;
         }

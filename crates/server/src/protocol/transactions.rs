@@ -73,13 +73,14 @@ impl Connection {
         self.warn(OUTSIDE, told);
     }
 
-    /// BEGIN.
+    /// BEGIN. If the transaction cannot have these modes, no block is opened.
     async fn begin(&mut self, modes: &[TransactionMode]) -> Result<(), Halt> {
         let session = &mut self.session;
-        self.transaction.open(session).await?;
+        self.transaction.begin(session).await?;
         let before = session.settings.modes(&session.context);
         session.settings.set_modes(&session.context, modes).await?;
-        Ok(self.transaction.check_modes(&before, &self.session)?)
+        self.transaction.check_modes(&before, &self.session)?;
+        Ok(self.transaction.open(&self.session).await?)
     }
 
     /// COMMIT and ROLLBACK.
@@ -151,19 +152,14 @@ impl Connection {
 
     /// Carries out the requests of `set_config()`.
     pub(crate) async fn grant_settings(&mut self) -> Result<(), Halt> {
-        let in_transaction = self.session.undoable;
-        if self.session.settings.has_requests() {
-            self.transaction.begin(&self.session).await?;
+        if !self.session.settings.has_requests() {
+            return Ok(());
         }
+        self.transaction.begin(&self.session).await?;
         let session = &mut self.session;
-        if in_transaction && session.settings.has_requests() {
-            session.settings.keep_modes(&session.context)?;
-        }
+        session.settings.keep_modes(&session.context)?;
         let before = session.settings.modes(&session.context);
-        let reports = session
-            .settings
-            .grant(&session.context, in_transaction)
-            .await?;
+        let reports = session.settings.grant(&session.context).await?;
         self.report(reports)?;
         Ok(self.transaction.check_modes(&before, &self.session)?)
     }

@@ -1,8 +1,8 @@
 //! Settings that last until the end of a transaction, and settings that functions change.
 //!
 //! SET LOCAL saves the old value of a setting before it changes it, and the end of the transaction
-//! restores it, whether it commits or rolls back. The statements of one message are a transaction.
-//! Outside of one SET LOCAL does nothing.
+//! restores it, whether it commits or rolls back. The statements of one message, or of the messages
+//! up to a Sync, are a transaction. Outside of one SET LOCAL does nothing.
 //! A plain SET in the transaction lasts.
 
 use std::collections::BTreeMap;
@@ -17,19 +17,18 @@ use crate::failure::Failure;
 pub(super) type Local = BTreeMap<String, Option<String>>;
 
 impl Settings {
-    /// Carries out the `set_config()` requests of the statement that has just run.
+    /// Carries out the `set_config()` requests of the statement that has just run. It is in a
+    /// transaction.
     pub(crate) async fn grant(
         &mut self,
         session: &SessionContext,
-        in_transaction: bool,
     ) -> Result<Vec<(&'static str, String)>, Failure> {
         let mut reports = Vec::new();
         for (name, request) in self.board.take_requests() {
-            let local = request.local || modes::default_of(&name).is_some();
-            match (local, in_transaction) {
-                (true, true) => self.remember(session, &name)?,
-                (true, false) => continue,
-                (false, _) => self.forget(&name),
+            if request.local || modes::default_of(&name).is_some() {
+                self.remember(session, &name)?;
+            } else {
+                self.forget(&name);
             }
             reports.extend(self.set(session, &name, &request.value).await?);
         }

@@ -237,6 +237,7 @@ impl Settings {
         let mut report = None;
         for (name, value) in modes::settings(modes) {
             let name = modes::default_of(name).unwrap_or(name);
+            self.forget(name);
             report = self.set(session, name, value).await?.or(report);
         }
         Ok(report)

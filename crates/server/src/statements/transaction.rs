@@ -52,6 +52,11 @@ impl Transaction {
         self.0.status()
     }
 
+    /// Whether there is a transaction, of a block or without one.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.0.has_begun()
+    }
+
     /// A statement has failed. Returns what that leaves to do.
     pub(crate) fn fail(&mut self) -> AfterFailure {
         self.0.fail()

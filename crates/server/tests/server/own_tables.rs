@@ -1119,8 +1119,71 @@ async fn settings_of_several_statements_last_as_long_as_their_message() {
         ("COMMIT", ""),
         ("SHOW statement_timeout", "0"),
         ("INSERT INTO p VALUES (1)", ""),
+        // A block that cannot have its modes is not opened.
+        (
+            "SELECT 1; BEGIN ISOLATION LEVEL SERIALIZABLE",
+            "error 25001",
+        ),
+        ("SHOW transaction_isolation", "read committed"),
+        ("SAVEPOINT a", "error 25P01"),
+        (
+            "SET LOCAL default_transaction_read_only = off; \
+             SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+            "",
+        ),
+        ("SHOW transaction_read_only", "on"),
     ])
     .await;
+}
+
+/// Drivers send the statements of a batch in messages of their own, and one Sync.
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_several_messages_last_up_to_a_sync() {
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_on_engine(&engine).await;
+    let addr = server.addr;
+    let done = tokio::task::spawn_blocking(move || {
+        let mut client = RawClient::connect(addr);
+        client.simple("CREATE TABLE p (a int)");
+        for (statements, expected) in [
+            (
+                &[
+                    "SET LOCAL statement_timeout = '4s'",
+                    "SHOW statement_timeout",
+                ][..],
+                "4s",
+            ),
+            (&["SHOW statement_timeout"], "0"),
+            (
+                &[
+                    "SELECT set_config('statement_timeout', '4s', true)",
+                    "SHOW statement_timeout",
+                ],
+                "4s; 4s",
+            ),
+            (&["SHOW statement_timeout"], "0"),
+            (
+                &["SET TRANSACTION READ ONLY", "INSERT INTO p VALUES (1)"],
+                "error 25006",
+            ),
+            (
+                &[
+                    "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+                    "INSERT INTO p VALUES (1)",
+                ],
+                "",
+            ),
+            (&["INSERT INTO p VALUES (1)"], "error 25006"),
+            (&["SET LOCAL nothing = 'x'"], "error 42704"),
+        ] {
+            let shown = client.pipeline(statements).shown();
+            match expected.strip_prefix("error ") {
+                Some(state) => assert!(shown.contains(state), "{statements:?}: {shown}"),
+                None => assert_eq!(shown, expected, "{statements:?}"),
+            }
+        }
+    });
+    done.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,11 +5,13 @@
 //! TB3: a session with names of its own has one block at most, which ends when it is dropped, at
 //! the latest. Later INSERTs into tables of files would wait for a COMMIT that nobody sends.
 
+use std::thread;
+
 use coscan_pg::PgError;
 use datafusion::error::DataFusionError;
 use datafusion::scalar::ScalarValue;
 use futures::FutureExt;
-use tokio::runtime::Handle;
+use futures::executor::block_on;
 use tokio::task::coop::unconstrained;
 
 use super::modes::TransactionModes;
@@ -21,7 +23,7 @@ use crate::running::Running;
 use crate::session::Session;
 use crate::session::rust::Statement;
 use crate::session::start::{StartOptions, TransactionRules};
-use crate::session_names::{Confinement, in_transaction};
+use crate::session_names::{Confinement, begin_own};
 
 /// An open transaction block of a program's session. All that the session changes until the end of
 /// the block belongs to it. Dropping it rolls back, so a panic or an early return keeps nothing.
@@ -48,10 +50,7 @@ impl Session {
     /// # Errors
     /// 25001 if the session has a block; if there is no memory for a copy of the session's names.
     pub async fn begin(&self, modes: TransactionModes) -> Result<Block> {
-        if in_transaction(&self.context) {
-            let open = PgError::new("25001", "there is already a transaction in progress");
-            return Err(DataFusionError::from(open).into());
-        }
+        let _only = begin_own(&self.context)?;
         let mut transaction = Transaction::default();
         transaction.open(&self.context, || ()).await?;
         Ok(Block {
@@ -136,6 +135,8 @@ impl Block {
     /// 3B001 if there is no such savepoint; if there is no memory for a copy of the session's
     /// names.
     pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
+        // Until it has returned to the savepoint, also if the future is dropped.
+        self.fail();
         let context = &self.session.context;
         let returned = match self.transaction.rollback_to(name).await {
             Ok(()) => self.transaction.savepoint(context, name, ()).await,
@@ -200,11 +201,121 @@ impl Drop for Block {
             transaction.rollback().await;
         };
         let mut rollback = unconstrained(rollback.boxed());
-        // It waits only where a statement changes a table at this moment.
-        if FutureExt::now_or_never(&mut rollback).is_none()
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(rollback);
+        if FutureExt::now_or_never(&mut rollback).is_some() {
+            return;
         }
+        // A statement changes a table at this moment. There may be no runtime, or one that ends
+        // sooner than that.
+        let waits = thread::Builder::new().name("coscan-rollback".to_owned());
+        if let Err(error) = waits.spawn(move || block_on(rollback)) {
+            log::error!("no thread for the rollback of a dropped block: {error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, RecordBatch};
+    use arrow::datatypes::Int64Type;
+    use futures::TryStreamExt;
+    use tokio::sync::OwnedMutexGuard;
+
+    use super::*;
+    use crate::session_names::MemoryTable;
+    use crate::{Engine, EngineConfig, Rights};
+
+    const TABLES: [&str; 3] = ["a", "b", "c"];
+
+    async fn insert(session: &Session, table: &str) {
+        let sql = format!("INSERT INTO {table} SELECT 2::bigint");
+        let rows = session.sql(&sql).await.unwrap();
+        let _: Vec<RecordBatch> = rows.try_collect().await.unwrap();
+    }
+
+    async fn count(session: &Session, table: &str) -> i64 {
+        let sql = format!("SELECT count(*) FROM {table}");
+        let rows = session.sql(&sql).await.unwrap();
+        let rows: Vec<RecordBatch> = rows.try_collect().await.unwrap();
+        rows[0].column(0).as_primitive::<Int64Type>().value(0)
+    }
+
+    /// A session with tables of one row, and a block that has inserted a second one into each.
+    async fn inserted() -> (Session, Block) {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let session = engine.session().confined(&Confinement::new(Rights::NONE));
+        for table in TABLES {
+            let made = format!("CREATE TABLE {table} AS SELECT 1::bigint AS n");
+            session.sql(&made).await.unwrap();
+        }
+        let block = session.begin(TransactionModes::default()).await.unwrap();
+        for table in TABLES {
+            insert(&session, table).await;
+        }
+        (session, block)
+    }
+
+    /// Keeps statements that change a table waiting, as one that changes it does.
+    async fn busy(session: &Session, table: &str) -> OwnedMutexGuard<u64> {
+        let table = session.context.table_provider(table).await.unwrap();
+        let table = table.downcast_ref::<MemoryTable>().unwrap();
+        table.locked().await
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_block_that_is_dropped_beside_a_change_is_rolled_back_after_it() {
+        let (session, block) = inserted().await;
+        let change = busy(&session, "a").await;
+        thread::spawn(move || drop(block)).join().unwrap();
+        // TB3: this is no part of the block.
+        insert(&session, "b").await;
+        drop(change);
+        assert_eq!(count(&session, "a").await, 1);
+        assert_eq!(count(&session, "b").await, 2);
+        assert_eq!(count(&session, "c").await, 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_rollback_that_is_given_up_is_done_all_the_same() {
+        let (session, block) = inserted().await;
+        let change = busy(&session, "b").await;
+        assert!(block.rollback().now_or_never().is_none());
+        drop(change);
+        for table in TABLES {
+            assert_eq!(count(&session, table).await, 1, "{table}");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_return_to_a_savepoint_that_is_given_up_leaves_a_failed_block() {
+        let (session, mut block) = inserted().await;
+        block.savepoint("s").await.unwrap();
+        for table in TABLES {
+            insert(&session, table).await;
+        }
+        let change = busy(&session, "b").await;
+        assert!(block.rollback_to("s").now_or_never().is_none());
+        assert_eq!(block.status(), BlockStatus::Failed);
+        drop(change);
+        block.rollback_to("s").await.unwrap();
+        for table in TABLES {
+            assert_eq!(count(&session, table).await, 2, "{table}");
+        }
+        assert!(block.commit().await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn of_two_blocks_that_begin_at_once_one_is_refused() {
+        let (session, block) = inserted().await;
+        block.rollback().await;
+        let change = busy(&session, "a").await;
+        let mut first = session.begin(TransactionModes::default()).boxed();
+        assert!(FutureExt::now_or_never(&mut first).is_none());
+        let second = session.begin(TransactionModes::default()).await;
+        let refused = second.err().unwrap().to_string();
+        assert!(refused.contains("already a transaction"), "{refused}");
+        drop(change);
+        first.await.unwrap().rollback().await;
+        let next = session.begin(TransactionModes::default()).await;
+        next.unwrap().rollback().await;
     }
 }

@@ -55,6 +55,12 @@ impl<S> Transaction<S> {
         self.status
     }
 
+    /// Whether there is a transaction, of a block or without one.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        !self.states.is_empty()
+    }
+
     /// BEGIN. In an open block this does nothing.
     ///
     /// # Errors
@@ -178,9 +184,12 @@ impl<S> Transaction<S> {
 
     /// ROLLBACK, which ends the block. Its owner gets back what it saved at BEGIN; `None` outside
     /// of a transaction.
+    ///
+    /// If the future is dropped, the block has not ended, and a second call does the rest.
     pub async fn rollback(&mut self) -> Option<S> {
+        let of_owner = self.restore(0).await;
         self.status = BlockStatus::Idle;
-        self.restore(0).await
+        of_owner
     }
 
     /// COMMIT, which ends the block. Outside of a transaction this does nothing.
@@ -212,12 +221,13 @@ impl<S> Transaction<S> {
         Ok(())
     }
 
+    /// Restores a state, which stays until all of it is restored.
     async fn restore(&mut self, at: usize) -> Option<S> {
-        let State { own, of_owner, .. } = self.states.drain(at..).next()?;
-        if let Some(own) = own {
+        self.states.truncate(at + 1);
+        if let Some(own) = &mut self.states.get_mut(at)?.own {
             own.restore().await;
         }
-        Some(of_owner)
+        self.states.pop().map(|state| state.of_owner)
     }
 
     fn savepoint_of(&self, name: &str) -> Option<usize> {
@@ -240,11 +250,13 @@ mod tests {
         let mut transaction = Transaction::default();
         transaction.begin(&context, || 1).await.unwrap();
         transaction.begin(&context, || 2).await.unwrap();
+        assert!(transaction.has_begun());
         transaction.savepoint(&context, "a", 3).await.unwrap();
         transaction.savepoint(&context, "b", 4).await.unwrap();
         assert_eq!(transaction.rollback_to("a").await.unwrap(), 3);
         assert!(transaction.release("b").is_err(), "it is later than a");
         assert_eq!(transaction.rollback().await, Some(1));
+        assert!(!transaction.has_begun());
         assert_eq!(transaction.rollback().await, None);
     }
 

@@ -2,8 +2,8 @@
 //!
 //! TPC-H's lineitem as it was generated: pages of 20,000 rows over all columns, each decoded for a
 //! row or two. Queries for few rows that lie at random (by part) and for rows that lie together
-//! (by order), by both index scans (`paths.rs`), a full scan and a smooth scan. The queries need
-//! every column. Where their ranges begin is drawn from a seed.
+//! (by order), by both index scans (`../query/paths.rs`), a full scan and a smooth scan. The
+//! queries need every column. Where their ranges begin is drawn from a seed.
 //! Source: ours.
 
 use std::path::Path;
@@ -252,7 +252,7 @@ fn claims(figures: &mut Figures, condition: &Condition, rivals: Rivals) {
 }
 
 /// How much longer than the better index scan a smooth scan may take for few rows: as promised
-/// below 1 % of the rows (`verdict.rs`).
+/// below 1 % of the rows (`../outcome/verdict.rs`).
 const SMOOTH_OVER_INDEX: f64 = 2.0;
 
 #[cfg(test)]

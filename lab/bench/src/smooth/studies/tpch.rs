@@ -1,7 +1,7 @@
 //! Does a smooth scan make TPC-H's queries robust?
 //!
 //! Five queries whose predicate on an indexed column leaves 1 to 98 % of the rows, each by a full
-//! scan, two index scans (`paths.rs`) and a smooth scan.
+//! scan, two index scans (`../query/paths.rs`) and a smooth scan.
 //! Indexes: `l_shipdate` and the keys by which these queries join, as in the paper, and
 //! `o_orderdate`, by which Q4 filters. Lineitem and orders are rewritten so that pages begin at
 //! the same rows in every column (`coscan_rewrite`).

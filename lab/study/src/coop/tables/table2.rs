@@ -84,7 +84,7 @@ impl<'a> Means<'a> {
 }
 
 /// The sentences of §5.2 that state an outcome of Table 2. The sentences about Figure 4 are in
-/// `fig4.rs`.
+/// `../figures/fig4.rs`.
 fn section_5_2(report: &mut Report, runs: &Runs) {
     let means = Means::of(runs);
     let names = CLASSES.map(|(speed, percent, _)| speed.query_name(percent));
