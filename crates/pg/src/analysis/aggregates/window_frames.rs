@@ -145,19 +145,17 @@ fn unmoved(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Option<Ex
 }
 
 /// Gives a function no rows but those with an [`unmoved`] key: an aggregate by its filter, the
-/// others NULL in place of each other value.
+/// others NULL in place of each other value. The frame's bounds change places, so that DataFusion
+/// takes them, and calls over other frames remain other expressions.
 fn over_few_rows(
     call: &mut WindowFunction,
     unmoved: Option<Expr>,
     schema: &DFSchema,
 ) -> Result<()> {
     let params = &mut call.params;
-    let units = match unmoved {
-        Some(_) => WindowFrameUnits::Groups,
-        None => WindowFrameUnits::Rows,
-    };
-    let (start, end) = (WindowFrameBound::CurrentRow, WindowFrameBound::CurrentRow);
-    params.window_frame = WindowFrame::new_bounds(units, start, end);
+    let frame = &params.window_frame;
+    let (start, end) = (frame.end_bound.clone(), frame.start_bound.clone());
+    params.window_frame = WindowFrame::new_bounds(frame.units, start, end);
     if matches!(call.fun, WindowFunctionDefinition::AggregateUDF(_)) {
         let filter = match (unmoved, params.filter.take()) {
             (Some(unmoved), Some(filter)) => unmoved.and(*filter),
