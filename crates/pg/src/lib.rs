@@ -86,6 +86,7 @@ pub use physical::{OverExec, StatedExec, Way};
 pub use position::{POSITION_BYTES_MAX, position};
 pub use postgres_types::Type;
 pub use relations::{compute_once, marked_sets, open_undeclared, unknown_as_text};
+pub use rules::typed_lists;
 pub use sent::SentFunctions;
 pub use shared::{canonical, may_read_the_clock};
 pub use time::zone::{zone_name, zone_text};

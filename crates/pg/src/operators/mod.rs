@@ -266,12 +266,25 @@ pub(crate) fn check_comparable(
     right: &Expr,
     schema: &DFSchema,
 ) -> Result<()> {
-    if is_unknown(left) || is_unknown(right) {
+    if [left, right]
+        .into_iter()
+        .any(|value| is_unknown(value) || is_null(value))
+    {
         return Ok(());
     }
     match fields(left, right, schema) {
         Some((left, right)) => check_fields(sign, &left, &right),
         None => Ok(()),
+    }
+}
+
+/// Whether a value is an untyped NULL. In the plan of a view DataFusion has cast it to the Arrow
+/// type of the other operand, which does not name PostgreSQL's. (Other casts are `pg_cast`.)
+fn is_null(value: &Expr) -> bool {
+    match value {
+        Expr::Literal(value, _) => *value == ScalarValue::Null,
+        Expr::Cast(cast) => is_null(&cast.expr),
+        _ => false,
     }
 }
 

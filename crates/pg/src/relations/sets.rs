@@ -13,10 +13,10 @@ use datafusion::sql::sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 use super::marked_sets::marked;
 use super::{derived, is_number_or_time};
 use crate::PgError;
-use crate::casts::Target;
+use crate::casts::{Target, cast_expr};
 use crate::dialect::query_of;
 use crate::functions::arrays::check_rows;
-use crate::functions::scalar::{is_text, type_name};
+use crate::functions::scalar::{is_text, marked_type, type_name};
 use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
@@ -310,7 +310,10 @@ fn cast(
         let column = Expr::Column(Column::from((qualifier, field)));
         match to {
             Some(to) if differs(field, to) => {
-                let cast = as_common(column, field, to, config);
+                let cast = match named_texts(field, to) {
+                    Some(target) => cast_expr(column, &target, config),
+                    None => as_common(column, field, to, config),
+                };
                 cast.alias_qualified(qualifier.cloned(), field.name())
             }
             _ => column,
@@ -321,4 +324,16 @@ fn cast(
         columns,
         Arc::new(input),
     )?))
+}
+
+/// The type of arrays whose elements are texts with the name of their type, in place of arrays of
+/// other texts. Arrow's cast of a constant array loses this name.
+fn named_texts(held: &Field, to: &Field) -> Option<Target> {
+    let (DataType::List(given), DataType::List(element)) = (held.data_type(), to.data_type())
+    else {
+        return None;
+    };
+    let are_texts = is_text(given.data_type()) && is_text(element.data_type());
+    let target = Target::of_field(to)?.unmodified();
+    (are_texts && marked_type(element).is_some()).then_some(target)
 }

@@ -17,13 +17,18 @@ mod shown_scales;
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::{FunctionRewrite, NamePreserver};
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 
-use crate::parts::plan_has_part;
+use crate::operators::is_unknown;
+use crate::parts::{has_part, plan_has_part};
+use crate::trees::{PlanTree, Tree};
 
 /// Puts the rules before DataFusion's rules that need types.
 pub(crate) fn install(analyzer: &mut Analyzer) {
@@ -40,6 +45,44 @@ pub(crate) fn semantics() -> Concerned {
     Concerned {
         rule: ApplyFunctionRewrites::new(vec![Arc::new(semantics::Semantics)]),
         concerns: semantics::Semantics::concerns,
+    }
+}
+
+/// Types the untyped constants in IN and BETWEEN of a view's query. DataFusion coerces it as soon
+/// as there is the view, without any rule: to Arrow's common type of a text and the value.
+///
+/// # Errors
+/// Those of the rule that types values.
+pub fn typed_lists(query: LogicalPlan, options: &ConfigOptions) -> Result<LogicalPlan> {
+    query
+        .change_up_with_subqueries(|node| {
+            if !has_part(&node, is_untyped_list) {
+                return Ok(Transformed::no(node));
+            }
+            let schema = merge_schema(&node.inputs());
+            let names = NamePreserver::new(&node);
+            node.change_expressions(|expr| {
+                let name = names.save(&expr);
+                let typed = expr.change_up(|part| {
+                    if is_untyped_list(&part) {
+                        semantics::Semantics.rewrite(part, &schema, options)
+                    } else {
+                        Ok(Transformed::no(part))
+                    }
+                })?;
+                Ok(typed.update_data(|expr| name.restore(expr)))
+            })
+        })
+        .data()
+}
+
+fn is_untyped_list(part: &Expr) -> bool {
+    match part {
+        Expr::InList(given) => is_unknown(&given.expr) || given.list.iter().any(is_unknown),
+        Expr::Between(given) => {
+            is_unknown(&given.expr) || is_unknown(&given.low) || is_unknown(&given.high)
+        }
+        _ => false,
     }
 }
 

@@ -85,7 +85,7 @@ fn never_empty(item: &LogicalPlan) -> Option<LogicalPlan> {
         LogicalPlan::Projection(given) if given.expr.iter().all(is_column) => {
             given.input = Arc::new(never_empty(&given.input)?);
         }
-        LogicalPlan::Unnest(given) if !has_set(&given.input) => {
+        LogicalPlan::Unnest(given) if has_only_sets(given) && is_one_row(&given.input) => {
             given.options.null_handling = NullHandling::PreserveAndExpandEmpty;
         }
         _ => return None,
@@ -105,9 +105,21 @@ fn is_column(expr: &Expr) -> bool {
     }
 }
 
-fn has_set(plan: &LogicalPlan) -> bool {
-    let is_set = |node: &LogicalPlan| Ok(matches!(node, LogicalPlan::Unnest(_)));
-    plan.has(is_set).unwrap_or(true)
+/// Whether a set has no columns beside it, as in `SELECT unnest(a), 1`.
+fn has_only_sets(unnest: &Unnest) -> bool {
+    let is_set = |index: &usize| unnest.list_type_columns.iter().any(|(at, _)| at == index);
+    unnest.dependency_indices.iter().all(is_set)
+}
+
+/// Whether a plan has one row, whatever is to the left: no condition and no set.
+fn is_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::EmptyRelation(given) => given.produce_one_row,
+        LogicalPlan::SubqueryAlias(given) => is_one_row(&given.input),
+        LogicalPlan::Subquery(given) => is_one_row(&given.subquery),
+        LogicalPlan::Projection(given) => is_one_row(&given.input),
+        _ => false,
+    }
 }
 
 /// An expression over columns to the left; `None` if it uses others.

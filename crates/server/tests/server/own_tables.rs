@@ -1402,3 +1402,61 @@ async fn truncate_takes_several_tables() {
     ])
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_and_nulls_in_views_have_the_types_of_their_values() {
+    answers(&[
+        (
+            "CREATE TABLE t (k int, u uuid, j json, b jsonb, x bytea, ts timestamptz, a int[]); \
+             INSERT INTO t VALUES \
+             (1, '11111111-1111-1111-1111-111111111111', '1', '{\"a\":1}', 'a', \
+             '2024-01-01 10:00+00', '{1,2}'), \
+             (2, '22222222-2222-2222-2222-222222222222', '2', '2', '\\x6262', \
+             '2024-01-02 10:00+00', '{3}'), (3, NULL, NULL, NULL, NULL, NULL, NULL)",
+            "",
+        ),
+        (
+            "CREATE VIEW v AS SELECT k, \
+             (u IN ('11111111-1111-1111-1111-111111111111', NULL)) IS TRUE AS u, \
+             (b IN ('{\"a\": 1}', NULL)) IS TRUE AS b, \
+             (x IN ('a', '\\x6262')) IS TRUE AS x, \
+             (ts IN ('2024-01-01 12:00+02', NULL)) IS TRUE AS ts, \
+             (a IN ('{1,2}', '{4}')) IS TRUE AS a FROM t",
+            "",
+        ),
+        (
+            "SELECT u, b, x, ts, a FROM v WHERE k = 1",
+            "t | t | t | t | t",
+        ),
+        (
+            "SELECT u, b, x, ts, a FROM v WHERE k = 2",
+            "f | f | t | f | f",
+        ),
+        (
+            "SELECT u, b, x, ts, a FROM v WHERE k = 3",
+            "f | f | f | f | f",
+        ),
+        (
+            "CREATE VIEW d AS SELECT k, u IS DISTINCT FROM NULL AS u, \
+             NULL IS NOT DISTINCT FROM j AS j, b IS DISTINCT FROM NULL AS b, \
+             u BETWEEN NULL AND '11111111-1111-1111-1111-111111111111' AS r, \
+             x BETWEEN 'a' AND '\\x6262' AS x FROM t",
+            "",
+        ),
+        (
+            "SELECT u, j, b, r, x FROM d WHERE k = 1",
+            "t | f | t | NULL | t",
+        ),
+        (
+            "SELECT u, j, b, r, x FROM d WHERE k = 2",
+            "t | f | t | f | t",
+        ),
+        (
+            "SELECT u, j, b, r, x FROM d WHERE k = 3",
+            "f | t | f | NULL | NULL",
+        ),
+        ("CREATE VIEW e AS SELECT k FROM t WHERE u = u::text", ""),
+        ("SELECT k FROM e", "error 42883"),
+    ])
+    .await;
+}

@@ -13,7 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use coscan_pg::dialect::without_operators;
-use coscan_pg::{Once, PgError, is_volatile, marked_sets, typed_frames, unknown_as_text};
+use coscan_pg::{Once, PgError, is_volatile};
+use coscan_pg::{marked_sets, typed_frames, typed_lists, unknown_as_text};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{SchemaReference, TableReference, exec_err, not_impl_err, plan_err};
 use datafusion::dataframe::DataFrame;
@@ -67,7 +68,7 @@ pub async fn execute(
             check_size(&create.input)?;
             check_mentions(&create.input)?;
             let query = marked_sets(Arc::unwrap_or_clone(create.input))?;
-            let query = typed_frames(query)?;
+            let query = typed_lists(typed_frames(query)?, state.config_options())?;
             create.input = Arc::new(unknown_as_text(query)?);
             create.temporary &= !is_own;
             create.definition = create.definition.as_deref().map(without_operators);

@@ -12,7 +12,7 @@
 //! | an offset over times and intervals | refused | over microseconds |
 //! | an offset over texts and others | added to the text | refused |
 //! | an offset from an infinite date or timestamp | all rows to the end | refused |
-//! | `2 PRECEDING AND 3 PRECEDING`, of any unit | refused | over no rows |
+//! | `2 PRECEDING AND 3 PRECEDING`, of any unit | refused | over no rows, but see `unmoved` |
 //!
 //! The rule runs before DataFusion's coercion, which gives offsets the type of the key.
 
@@ -20,16 +20,17 @@ use datafusion::arrow::array::{Array, AsArray};
 use datafusion::arrow::datatypes::{
     DataType, Date32Type, Field, TimeUnit, TimestampMicrosecondType,
 };
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{Sort, WindowFunction};
+use datafusion::logical_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
+    Case, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility, WindowFrame, WindowFrameBound, WindowFrameUnits,
     WindowFunctionDefinition, lit,
 };
@@ -39,6 +40,7 @@ use postgres_types::Type;
 use crate::PgError;
 use crate::casts::{Target, decimal};
 use crate::dialect::TEXT_OFFSET;
+use crate::functions::marked_like;
 use crate::functions::time::operators;
 use crate::numbers::arithmetic::digits;
 use crate::numbers::numeric::Numeric;
@@ -88,9 +90,14 @@ fn framed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(expr));
     };
     let is_empty = is_empty(&call.params.window_frame);
+    let unmoved = if is_empty {
+        unmoved(&call.params, schema)?
+    } else {
+        None
+    };
     let mut changed = change(&mut call, schema)?;
     if is_empty {
-        over_no_rows(&mut call, schema)?;
+        over_few_rows(&mut call, unmoved, schema)?;
         changed = true;
     }
     Ok(Transformed::new_transformed(
@@ -116,21 +123,60 @@ fn is_empty(frame: &WindowFrame) -> bool {
     }
 }
 
-/// Gives a function no rows: an aggregate by its filter, the others NULL in place of each value.
-fn over_no_rows(call: &mut WindowFunction, schema: &DFSchema) -> Result<()> {
+/// Whether a row's key is NULL or infinite, so that no offset moves it: the frame of such a row has
+/// all rows with its key, also where it would end before it begins. `None` for ROWS and GROUPS,
+/// whose offsets move every row.
+fn unmoved(params: &WindowFunctionParams, schema: &DFSchema) -> Result<Option<Expr>> {
+    let [Sort { expr: key, .. }] = params.order_by.as_slice() else {
+        return Ok(None);
+    };
+    if params.window_frame.units != WindowFrameUnits::Range {
+        return Ok(None);
+    }
+    let is_null = key.clone().is_null();
+    let (lowest, highest) = match key.get_type(schema)? {
+        DataType::Float32 => (lit(f32::NEG_INFINITY), lit(f32::INFINITY)),
+        DataType::Float64 => (lit(f64::NEG_INFINITY), lit(f64::INFINITY)),
+        _ => return Ok(Some(is_null)),
+    };
+    // NaN is above all other numbers.
+    let is_infinite = key.clone().lt_eq(lowest).or(key.clone().gt_eq(highest));
+    Ok(Some(is_null.or(is_infinite)))
+}
+
+/// Gives a function no rows but those with an [`unmoved`] key: an aggregate by its filter, the
+/// others NULL in place of each other value. The frame's bounds change places, so that DataFusion
+/// takes them, and calls over other frames remain other expressions.
+fn over_few_rows(
+    call: &mut WindowFunction,
+    unmoved: Option<Expr>,
+    schema: &DFSchema,
+) -> Result<()> {
     let params = &mut call.params;
-    params.window_frame = WindowFrame::new_bounds(
-        WindowFrameUnits::Rows,
-        WindowFrameBound::CurrentRow,
-        WindowFrameBound::CurrentRow,
-    );
+    let frame = &params.window_frame;
+    let (start, end) = (frame.end_bound.clone(), frame.start_bound.clone());
+    params.window_frame = WindowFrame::new_bounds(frame.units, start, end);
     if matches!(call.fun, WindowFunctionDefinition::AggregateUDF(_)) {
-        params.filter = Some(Box::new(lit(false)));
+        let filter = match (unmoved, params.filter.take()) {
+            (Some(unmoved), Some(filter)) => unmoved.and(*filter),
+            (Some(unmoved), None) => unmoved,
+            (None, _) => lit(false),
+        };
+        params.filter = Some(Box::new(filter));
     } else if OF_FRAME.contains(&call.fun.name())
         && let Some(value) = params.args.first_mut()
     {
-        let null = ScalarValue::try_from(&value.get_type(schema)?)?;
-        *value = Expr::Literal(null, None);
+        let (_, field) = value.to_field(schema)?;
+        let null = ScalarValue::try_from(field.data_type())?;
+        let null = Expr::Literal(null, Some(FieldMetadata::from(field.as_ref())));
+        *value = match unmoved {
+            Some(unmoved) => {
+                let given = vec![(Box::new(unmoved), Box::new(std::mem::take(value)))];
+                let kept = Case::new(None, given, Some(Box::new(null)));
+                marked_like(Expr::Case(kept), &field)
+            }
+            None => null,
+        };
     }
     Ok(())
 }

@@ -10,7 +10,7 @@
 //! | `SELECT sum(x) AS x … ORDER BY sum(x)` | the result's `x` gets a name that no expression has |
 //! | `SELECT count(*) … ORDER BY count` | the name that the result's column was given |
 //! | `SELECT DISTINCT f(x) … ORDER BY f(x)` | the same |
-//! | `SELECT *, t.x AS x … ORDER BY x` | `SELECT *, t.x`: with a name it is another column |
+//! | `SELECT *, t.x AS x … ORDER BY x` | the same: the star brings an `x`, too |
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -67,12 +67,8 @@ fn meant(query: &mut Query) {
             continue;
         };
         let name = folded(alias);
-        if is_wild && column(expr).as_ref() == Some(&name) {
-            let expr = expr.clone();
-            *item = SelectItem::UnnamedExpr(expr);
-            continue;
-        }
-        if of_input.contains(&name) && column(expr) != Some(name.clone()) {
+        let is_column = column(expr).as_ref() == Some(&name);
+        if is_column && is_wild || !is_column && of_input.contains(&name) {
             *alias = Ident::with_quote('"', format!("{name}{MARK}{position}"));
         }
     }

@@ -26,7 +26,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{call, compared, constraint, template, with_ands};
-use crate::dialect::expressions::{ROWS_OF, row_column};
+use crate::dialect::expressions::{DISTINCT, NOT_DISTINCT, ROWS_OF, row_column};
 use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
 use crate::names::{DROPPED, MARK, without_marks};
@@ -301,7 +301,7 @@ fn merged_value(operator: &JoinOperator, left: Expr, right: Expr) -> Expr {
 }
 
 /// The text of a view as it is kept and shown: merged columns without the operators that stand for
-/// their types, and names without marks.
+/// their types, IS DISTINCT FROM in place of its operator, and names without marks.
 #[must_use]
 pub fn without_operators(text: &str) -> String {
     let mut plain = String::new();
@@ -311,6 +311,8 @@ pub fn without_operators(text: &str) -> String {
         rest = behind_value(behind.strip_prefix("first ").unwrap_or(behind));
     }
     plain.push_str(rest);
+    let plain = plain.replace(&format!(" {DISTINCT} "), " IS DISTINCT FROM ");
+    let plain = plain.replace(&format!(" {NOT_DISTINCT} "), " IS NOT DISTINCT FROM ");
     without_marks(plain.replace(DROPPED, ""))
 }
 
@@ -563,6 +565,10 @@ mod tests {
                 "(d.k) + 1",
             ),
             ("SELECT 1", "SELECT 1"),
+            (
+                "SELECT a \u{1f}distinct 'x', b \u{1f}not distinct 'y' AS c",
+                "SELECT a IS DISTINCT FROM 'x', b IS NOT DISTINCT FROM 'y' AS c",
+            ),
             (
                 "WITH \"s\u{1f}1\" AS (SELECT 2 AS \"a\u{1f}0\") SELECT * FROM \"s\u{1f}1\" AS s",
                 "WITH \"s\" AS (SELECT 2 AS \"a\") SELECT * FROM \"s\" AS s",

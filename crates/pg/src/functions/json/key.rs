@@ -17,6 +17,7 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::scalar::ScalarValue;
 
 use crate::PgError;
 use crate::functions::scalar::Take::{Jsonb, List};
@@ -31,8 +32,11 @@ static KEY_UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(key_functio
 static GREATEST_UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(greatest().udf()));
 static LEAST_UDF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(least().udf()));
 
-/// The key of a value.
+/// The key of a value. An untyped NULL stays: the function would take it for an array.
 pub(crate) fn jsonb_key(value: Expr) -> Expr {
+    if matches!(value, Expr::Literal(ScalarValue::Null, _)) {
+        return value;
+    }
     KEY_UDF.call(vec![value])
 }
 
