@@ -29,7 +29,7 @@ use crate::PgError;
 use crate::casts::CAST;
 use crate::dialect::AS_ARRAY;
 use crate::functions::FIELDS_NULL;
-use crate::functions::arrays::{ALL, ANY, OF_ARRAYS, SLICE, SUBSCRIPT};
+use crate::functions::arrays::{ALL, ANY, NESTED_ROW, OF_ARRAYS, SLICE, SUBSCRIPT};
 use crate::functions::time::{SERIES, operators};
 use crate::numbers::aggregation::{ARRAY, CASE, CASE_OF};
 use crate::numbers::{arithmetic, integers};
@@ -536,7 +536,7 @@ impl Walk<'_> {
                 }
                 return BOOL;
             }
-            "row" => {
+            "row" | NESTED_ROW => {
                 for argument in arguments {
                     self.visit(argument, schema);
                     self.without_type(argument);

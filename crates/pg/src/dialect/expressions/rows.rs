@@ -6,17 +6,22 @@
 //! | `(a, b) < (c, d)` | `a < c OR (a = c AND b < d)` |
 //! | `(a, b) IN ((c, d), …)` | `(a = c AND b = d) OR …` |
 //! | `(a, b) BETWEEN (c, d) AND …` | `(a, b) >= (c, d) AND …` |
+//! | `((a, b), c) = ((d, e), f)` | `nested_row(a, b) = nested_row(d, e) AND c = f` |
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
 //! | `SELECT (a, b)`, `(a, b)::text`, `f((a, b))`, `ARRAY[(a, b)]` | `row(a, b)` in its place |
+//!
+//! Only the outer rows of a comparison are written out: PostgreSQL compares rows within them as
+//! values, whose fields must have the same types and whose NULLs are equal.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Select,
-    UnaryOperator, VisitorMut,
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, Select, UnaryOperator, VisitorMut,
 };
 
 use crate::dialect::ast::{arguments, boolean, call, item_expr_mut, last_word, null, text};
+use crate::functions::arrays::NESTED_ROW;
 
 pub(in crate::dialect) struct Rows;
 
@@ -71,6 +76,24 @@ pub(in crate::dialect) fn fields(expr: &Expr) -> Option<Vec<Expr>> {
     }
 }
 
+/// The fields of a row that is compared. The rows among them are values.
+fn compared_fields(expr: &Expr) -> Option<Vec<Expr>> {
+    let mut fields = fields(expr)?;
+    fields.iter_mut().for_each(as_nested);
+    Some(fields)
+}
+
+fn as_nested(expr: &mut Expr) {
+    match expr {
+        Expr::Tuple(fields) => *expr = call(NESTED_ROW, std::mem::take(fields)),
+        Expr::Function(function) if is_row(function) => {
+            function.name = ObjectName::from(vec![Ident::new(NESTED_ROW)]);
+        }
+        Expr::Nested(inner) => as_nested(inner),
+        _ => {}
+    }
+}
+
 /// Writes a row without the word ROW, which has other field names in DataFusion, as a call.
 fn as_call(expr: &mut Expr) {
     match expr {
@@ -99,10 +122,14 @@ fn is_row(function: &Function) -> bool {
 
 fn rewritten(expr: &Expr) -> Option<Expr> {
     match expr {
-        Expr::BinaryOp { left, op, right } => compared(&fields(left)?, op, &fields(right)?),
-        Expr::IsDistinctFrom(left, right) => distinct(&fields(left)?, &fields(right)?),
+        Expr::BinaryOp { left, op, right } => {
+            compared(&compared_fields(left)?, op, &compared_fields(right)?)
+        }
+        Expr::IsDistinctFrom(left, right) => {
+            distinct(&compared_fields(left)?, &compared_fields(right)?)
+        }
         Expr::IsNotDistinctFrom(left, right) => {
-            distinct(&fields(left)?, &fields(right)?).map(negated)
+            distinct(&compared_fields(left)?, &compared_fields(right)?).map(negated)
         }
         Expr::IsNull(inner) => {
             let nulls = fields(inner)?
@@ -122,9 +149,9 @@ fn rewritten(expr: &Expr) -> Option<Expr> {
             low,
             high,
         } => {
-            let value = fields(expr)?;
-            let above = compared(&value, &BinaryOperator::GtEq, &fields(low)?)?;
-            let below = compared(&value, &BinaryOperator::LtEq, &fields(high)?)?;
+            let value = compared_fields(expr)?;
+            let above = compared(&value, &BinaryOperator::GtEq, &compared_fields(low)?)?;
+            let below = compared(&value, &BinaryOperator::LtEq, &compared_fields(high)?)?;
             let within = joined(vec![above, below], &BinaryOperator::And);
             Some(if *not { negated(within) } else { within })
         }
@@ -133,10 +160,10 @@ fn rewritten(expr: &Expr) -> Option<Expr> {
             list,
             negated: not,
         } => {
-            let left = fields(expr)?;
+            let left = compared_fields(expr)?;
             let rows = list
                 .iter()
-                .map(|row| compared(&left, &BinaryOperator::Eq, &fields(row)?));
+                .map(|row| compared(&left, &BinaryOperator::Eq, &compared_fields(row)?));
             let found = joined(rows.collect::<Option<Vec<_>>>()?, &BinaryOperator::Or);
             Some(if *not { negated(found) } else { found })
         }

@@ -14,6 +14,9 @@ use crate::functions::scalar::{Form, Function, Give, Row, Value, type_name};
 
 /// `array_fill` by the number of dimensions, which the dialect determines.
 const FILLS: [&str; 3] = ["array_fill", "array_fill_2", "array_fill_3"];
+/// `row(…)` within a row that is compared field by field: `dialect/expressions/rows.rs` writes
+/// comparisons of `row(…)` out, and leaves these as values.
+pub(crate) const NESTED_ROW: &str = "nested_row";
 /// The most elements that a statement may request. (`PostgreSQL` allows 134,217,727.)
 const ELEMENTS_MAX: usize = 1 << 20;
 
@@ -35,14 +38,11 @@ pub(super) fn functions() -> Vec<Function> {
             Function::new(name, vec![form])
         })
         .collect();
-    all.push(Function::new(
-        "row",
-        vec![
-            Form::new(&[Any], Give::Of(row_field), row)
-                .repeated()
-                .called(),
-        ],
-    ));
+    let rows = ["row", NESTED_ROW].map(|name| {
+        let form = Form::new(&[Any], Give::Of(row_field), row);
+        Function::new(name, vec![form.repeated().called()])
+    });
+    all.extend(rows);
     all
 }
 

@@ -15,6 +15,7 @@ mod subscript;
 mod text;
 
 pub(crate) use any::{ALL, ANY};
+pub(crate) use build::NESTED_ROW;
 pub(crate) use compare::{
     ARRAY_EQ, comparison, extreme, row_comparison, sign_of as sign_of_arrays,
 };
