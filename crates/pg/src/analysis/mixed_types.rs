@@ -34,7 +34,7 @@ use datafusion::scalar::ScalarValue;
 
 use crate::casts::{Target, cast_expr};
 use crate::dialect::{AS_ARRAY, elements};
-use crate::functions::arrays::{ALL, ANY, are_unlike, check_rows, sign_of_arrays};
+use crate::functions::arrays::{ALL, ANY, EQUALITY, are_unlike, check_rows, sign_of_arrays};
 use crate::functions::rows_compared;
 use crate::functions::scalar::marked_type;
 use crate::operators::padded::{self, Trimmed};
@@ -186,7 +186,7 @@ fn united(expr: Expr, schema: &DFSchema, config: &ConfigOptions) -> Result<Trans
                     if let (Ok((_, value)), Ok((_, other))) =
                         (value.to_field(schema), other.to_field(schema))
                     {
-                        check_rows(&value, &other)?;
+                        check_rows(&value, &other, EQUALITY)?;
                     }
                 }
             }
@@ -377,7 +377,7 @@ fn with_subquery(
     }
     let given = value.to_field(schema)?.1;
     check_fields(sign, &given, field)?;
-    check_rows(&given, field)?;
+    check_rows(&given, field, EQUALITY)?;
     let column = Expr::Column(Column::from((qualifier, field)));
     let cast = if let Some(which) = Trimmed::of((value, &given), (&column, field)) {
         let (left, right) = which.sides(std::mem::take(value), column);

@@ -15,7 +15,7 @@ use super::{derived, is_number_or_time};
 use crate::PgError;
 use crate::casts::{Target, cast_expr};
 use crate::dialect::query_of;
-use crate::functions::arrays::check_rows;
+use crate::functions::arrays::{COMPARISON, check_rows};
 use crate::functions::scalar::{is_text, marked_type, type_name};
 use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
@@ -82,7 +82,8 @@ fn combined(
     let all = quantifier == SetQuantifier::All;
     if !all || !matches!(op, SetOperator::Union) {
         let mut pairs = a.iter().zip(b);
-        pairs.try_for_each(|(a, b)| check_rows(a, b))?;
+        // PostgreSQL sorts rows: it does not know whether it can hash their fields.
+        pairs.try_for_each(|(a, b)| check_rows(a, b, COMPARISON))?;
     }
     let pairs = a.iter().zip(b);
     let types: Vec<Option<FieldRef>> = pairs

@@ -15,7 +15,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::compare::element_order;
 use super::elements::{common, elements, flat, leaf, value};
-use super::row_types::check_rows;
+use super::row_types::{EQUALITY, check_rows};
 use crate::PgError;
 use crate::casts::Target;
 use crate::functions::regex::{Regex, like};
@@ -91,7 +91,7 @@ fn folded(row: &Row<'_>, wanted: bool) -> Result<Value> {
     let elements = flat(elements(row, 2, &leaf)?);
     let left = value(row, 1, &leaf)?;
     if !elements.is_empty() {
-        check_rows(row.field(1), &element)?;
+        check_rows(row.field(1), &element, EQUALITY)?;
     }
     let mut unknown = false;
     for element in &elements {

@@ -206,7 +206,7 @@ fn compared_in(left: &Field, right: &Field, missing: &str) -> Result<FieldRef> {
     let ((left, _), (right, _)) = (leaf(left), leaf(right));
     has_comparison(&left, missing)?;
     has_comparison(&right, missing)?;
-    check_rows(&left, &right)?;
+    check_rows(&left, &right, missing)?;
     common("array", &left, &right)
 }
 

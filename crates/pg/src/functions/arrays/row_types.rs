@@ -30,19 +30,20 @@ pub(crate) fn are_unlike(one: &Field, other: &Field) -> bool {
     one.len() != other.len() || pairs.any(|(one, other)| differ(one, other))
 }
 
-/// The error with which PostgreSQL refuses to compare two rows whose fields are equal.
+/// The error with which PostgreSQL refuses to compare two rows whose fields are equal. `missing` is
+/// what it says that a `json` has not.
 ///
 /// # Errors
 /// See the file's header.
-pub(crate) fn check_rows(one: &Field, other: &Field) -> Result<()> {
+pub(crate) fn check_rows(one: &Field, other: &Field, missing: &str) -> Result<()> {
     let (DataType::Struct(one), DataType::Struct(other)) = (one.data_type(), other.data_type())
     else {
         return Ok(());
     };
     for (at, (one, other)) in one.iter().zip(other).enumerate() {
         have_one_type(at, one, other)?;
-        has_comparison(one, EQUALITY)?;
-        check_rows(one, other)?;
+        has_comparison(one, missing)?;
+        check_rows(one, other, missing)?;
     }
     have_one_length(one, other)
 }
