@@ -70,7 +70,8 @@ pub(crate) fn unmarked(value: Expr, field: &Field) -> Expr {
     }
 }
 
-fn plain(held: &DataType) -> DataType {
+/// The type of an array whose elements name no type.
+pub(crate) fn plain(held: &DataType) -> DataType {
     match held {
         DataType::List(element) => DataType::new_list(plain(element.data_type()), true),
         other => other.clone(),

@@ -25,7 +25,8 @@ pub(crate) use fields_null::{FIELDS_NULL, fields_null};
 pub(crate) use joined_texts::joined_texts;
 pub(crate) use keys::{are_alike, has_floats, has_key, key_bytes, needs_keys};
 pub(crate) use marked::{
-    MARKED, first_value, is_marked_array, mark_of, marked_like, some_value, unmarked,
+    MARKED, first_value, is_marked_array, mark_of, marked_like, plain as plain_array, some_value,
+    unmarked,
 };
 pub(crate) use row_counts::{LIMIT_ROWS, OFFSET_ROWS};
 pub(crate) use rows::{named_row, rows_compared};

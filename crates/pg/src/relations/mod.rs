@@ -53,7 +53,7 @@ pub(crate) use merged::MergedColumns;
 use merged::with_merged;
 use names::{named, with_outer_names, with_set_names};
 use recursion::check_later;
-use sets::{is_by_position, set_operations};
+use sets::{is_by_position, set_operations, with_named_arrays};
 pub use unknown::unknown_as_text;
 pub(crate) use whole_rows::WholeRows;
 use whole_rows::with_row;
@@ -103,11 +103,13 @@ impl RelationPlanner for Relations {
             let name = alias.name.value.as_str();
             if name == FIRST_TERM {
                 let plan = open_undeclared(marked(context.plan(derived(*subquery))?)?)?;
+                let plan = with_named_arrays(plan, context.context_provider().options())?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
             if let Some(name) = name.strip_prefix(LATER_TERM) {
                 let plan = marked(context.plan(derived(*subquery))?)?;
                 check_later(name, &plan)?;
+                let plan = with_named_arrays(plan, context.context_provider().options())?;
                 return Ok(planned(PlannedRelation::new(plan, None)));
             }
             if name == MERGED {

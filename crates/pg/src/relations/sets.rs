@@ -7,16 +7,17 @@ use datafusion::common::{Column, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion::logical_expr::{Cast, Distinct, Expr, LogicalPlan, LogicalPlanBuilder, Projection};
 use datafusion::sql::sqlparser::ast::{SetExpr, SetOperator, SetQuantifier};
 
 use super::marked_sets::marked;
 use super::{derived, is_number_or_time};
 use crate::PgError;
-use crate::casts::{Target, cast_expr};
+use crate::casts::{PG_TYPE, Target, cast_expr};
 use crate::dialect::query_of;
-use crate::functions::arrays::{COMPARISON, check_rows};
-use crate::functions::scalar::{is_text, marked_type, type_name};
+use crate::functions::arrays::{COMPARISON, check_rows, leaf};
+use crate::functions::scalar::{is_text, type_name};
+use crate::functions::{mark_of, plain_array};
 use crate::operators::padded::{is_padded, unpadded};
 use crate::operators::{as_common, common, is_unknown, mismatch, typed};
 
@@ -254,9 +255,10 @@ fn united(op: SetOperator, a: &FieldRef, b: &FieldRef) -> Result<Option<FieldRef
         check_named(op, a, b)?;
     }
     let types = [a.data_type(), b.data_type()];
-    if let [DataType::List(x), DataType::List(y)] = types
-        && types[0] != types[1]
-    {
+    if let [DataType::List(x), DataType::List(y)] = types {
+        if types[0] == types[1] {
+            return Ok(named_array(a).map(|_| Arc::clone(a)));
+        }
         check_arrays(op, (a.as_ref(), x), (b.as_ref(), y))?;
         if is_text(x.data_type()) && is_text(y.data_type()) {
             return Ok(common(&[(Arc::clone(a), false), (Arc::clone(b), false)]));
@@ -298,9 +300,12 @@ fn cast(
     config: &ConfigOptions,
 ) -> Result<LogicalPlan> {
     let schema = Arc::clone(input.schema());
+    let is_united = is_union(&input);
     let differs = |field: &FieldRef, to: &FieldRef| {
         let is_marked = is_padded(to) || is_padded(field);
-        to.data_type() != field.data_type() || (is_marked && to.metadata() != field.metadata())
+        to.data_type() != field.data_type()
+            || (is_marked && to.metadata() != field.metadata())
+            || (!is_united && loses_name(to))
     };
     let fields = || schema.iter().zip(types);
     let mut pairs = fields().filter_map(|((_, field), to)| Some((field, to.as_ref()?)));
@@ -311,8 +316,8 @@ fn cast(
         let column = Expr::Column(Column::from((qualifier, field)));
         match to {
             Some(to) if differs(field, to) => {
-                let cast = match named_texts(field, to) {
-                    Some(target) => cast_expr(column, &target, config),
+                let cast = match named_array(to) {
+                    Some(target) => as_named(column, field, to, &target, config),
                     None => as_common(column, field, to, config),
                 };
                 cast.alias_qualified(qualifier.cloned(), field.name())
@@ -327,14 +332,52 @@ fn cast(
     )?))
 }
 
-/// The type of arrays whose elements are texts with the name of their type, in place of arrays of
-/// other texts. Arrow's cast of a constant array loses this name.
-fn named_texts(held: &Field, to: &Field) -> Option<Target> {
-    let (DataType::List(given), DataType::List(element)) = (held.data_type(), to.data_type())
-    else {
-        return None;
+/// The type of an array whose elements are texts of a type that Arrow lacks; `None` for others.
+fn named_array(field: &Field) -> Option<Target> {
+    let (element, dimensions) = leaf(field);
+    let is_named = dimensions > 0 && element.metadata().contains_key(PG_TYPE);
+    let is_text = Target::of_field(&element).is_some_and(|target| target.is_text());
+    Target::of_field(field).filter(|_| is_named && is_text)
+}
+
+/// Whether an array may lose the name of its elements' type when the plan is analysed. `ARRAY[…]`
+/// becomes DataFusion's function then, which keeps only the names of `functions/marked.rs`.
+fn loses_name(field: &Field) -> bool {
+    named_array(field).is_some() && mark_of(field).is_none()
+}
+
+/// Whether the columns were united by another set operation.
+fn is_union(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Union(_) => true,
+        LogicalPlan::Distinct(Distinct::All(below)) => is_union(below),
+        _ => false,
+    }
+}
+
+/// Casts an array to the type of named elements, which a constant would lose in Arrow's cast
+/// (DataFusion 55.2, `ScalarValue::try_from_array`).
+fn as_named(
+    array: Expr,
+    held: &Field,
+    to: &Field,
+    target: &Target,
+    config: &ConfigOptions,
+) -> Expr {
+    let array = match leaf(held).0.data_type() == leaf(to).0.data_type() {
+        true => array,
+        false => Expr::Cast(Cast::new(Box::new(array), plain_array(to.data_type()))),
     };
-    let are_texts = is_text(given.data_type()) && is_text(element.data_type());
-    let target = Target::of_field(to)?.unmodified();
-    (are_texts && marked_type(element).is_some()).then_some(target)
+    cast_expr(array, target, config)
+}
+
+/// Casts the arrays of a relation that may lose the name of their elements' type to their type.
+pub(super) fn with_named_arrays(
+    relation: LogicalPlan,
+    config: &ConfigOptions,
+) -> Result<LogicalPlan> {
+    let fields = relation.schema().fields().iter();
+    let types = fields.map(|field| loses_name(field).then(|| Arc::clone(field)));
+    let types: Vec<Option<FieldRef>> = types.collect();
+    cast(relation, &types, config)
 }
