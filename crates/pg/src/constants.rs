@@ -445,7 +445,7 @@ impl Folding {
         Ok(())
     }
 
-    /// Reads an untyped constant that is cast to a moment with a time zone, or to an array of them.
+    /// Reads an untyped constant that is cast to a moment with a time zone, or an array of them.
     fn moment(&self, expr: Expr, options: &ConfigOptions) -> Result<Transformed<Expr>> {
         let found = match &expr {
             Expr::ScalarFunction(call) if call.name() == CAST => {
@@ -458,7 +458,7 @@ impl Folding {
             _ => None,
         };
         let found = found
-            .filter(|(target, text)| is_moment_type(target) && is_unknown(text) && !is_word(text));
+            .filter(|(target, text)| is_moment_type(target) && is_written(text) && !has_word(text));
         let cast = found.map(|(target, text)| cast_expr(text.clone(), &target, options));
         let Some(cast) = cast else {
             return Ok(Transformed::no(expr));
@@ -499,13 +499,17 @@ fn is_moment_type(target: &Target) -> bool {
     }
 }
 
-/// Whether a constant is a word such as `now`, which is another moment in each transaction.
-fn is_word(constant: &Expr) -> bool {
-    let Expr::Literal(value, _) = constant else {
-        return false;
-    };
-    let text = value.try_as_str().flatten().unwrap_or_default();
-    !text.contains(|part: char| part.is_ascii_digit())
+/// Whether a constant, or one of an array of them, is a word such as `now`, which is another moment
+/// in each transaction.
+fn has_word(constant: &Expr) -> bool {
+    match constant {
+        Expr::ScalarFunction(array) => array.args.iter().any(has_word),
+        Expr::Literal(value, _) => {
+            let text = value.try_as_str().flatten();
+            text.is_some_and(|text| !text.contains(|part: char| part.is_ascii_digit()))
+        }
+        _ => false,
+    }
 }
 
 /// Whether an expression is a cast of an untyped constant.

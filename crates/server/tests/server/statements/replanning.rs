@@ -129,6 +129,10 @@ async fn moments_keep_the_zone_in_which_they_were_read() {
                 "t",
             ),
             ("SELECT count(*) FROM z WHERE t > '2024-01-01 11:59'", "1"),
+            (
+                "SELECT extract(epoch FROM (ARRAY['2024-01-01 12:00']::timestamptz[])[1])::bigint",
+                MOMENT,
+            ),
             // These are no constants of the type.
             (
                 "SELECT extract(epoch FROM '2024-01-01 12:00'::text::timestamptz)::bigint",
