@@ -101,14 +101,17 @@ impl Connection {
     }
 
     async fn set(&mut self, set: &Set) -> Result<&'static str, Halt> {
+        // A statement by itself has a transaction, too, up to the Sync.
+        if !self.session.undoable
+            && let Some(statement) = of_transaction(set)
+        {
+            self.warn_outside(statement);
+        }
         let in_transaction = self.transaction.has_begun();
         let session = &mut self.session;
         if in_transaction {
             session.settings.keep_modes(&session.context)?;
-        } else if let Some(statement) = of_transaction(set) {
-            self.warn_outside(statement);
         }
-        let session = &mut self.session;
         let before = session.settings.modes(&session.context);
         let report = session
             .settings
