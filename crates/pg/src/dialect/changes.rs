@@ -1,5 +1,4 @@
-//! INSERT, UPDATE, TRUNCATE, CREATE TABLE and SELECT INTO, rewritten to the forms that DataFusion
-//! plans.
+//! INSERT, UPDATE, TRUNCATE and SELECT INTO, rewritten to the forms that DataFusion plans.
 //!
 //! | from | to |
 //! |---|---|
@@ -9,7 +8,6 @@
 //! | `UPDATE t SET a = 1, a = 2` | an error |
 //! | `UPDATE t SET (a, b) = (SELECT x, y …)` | `UPDATE t SET a = (SELECT a FROM (SELECT x, y …) q (a, b)), …` |
 //! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
-//! | `CREATE TABLE t (a character varying)` | a type of our own, which keeps its name |
 //!
 //! Dropping ONLY, CASCADE and RESTART IDENTITY changes nothing: there is no inheritance, there are
 //! no foreign keys, and no table owns a sequence.
@@ -22,8 +20,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, DataType, Expr, Ident, ObjectName, Query, SetExpr, Statement,
-    TableFactor, TableWithJoins, Update, With,
+    Assignment, AssignmentTarget, Expr, Query, SetExpr, Statement, TableFactor, TableWithJoins,
+    Update, With,
 };
 
 use super::ast::{call, last_word, template, text};
@@ -52,10 +50,6 @@ pub(super) fn rewrite(statement: &mut Statement) {
     into_table(statement);
     match statement {
         Statement::Update(update) => single_columns(update),
-        Statement::CreateTable(create) if !create.external => {
-            let columns = create.columns.iter_mut();
-            columns.for_each(|column| named_varchar(&mut column.data_type));
-        }
         Statement::Truncate(truncate) => {
             truncate.identity = None;
             truncate.cascade = None;
@@ -69,19 +63,6 @@ pub(super) fn rewrite(statement: &mut Statement) {
             }
         }
         _ => {}
-    }
-}
-
-/// A `varchar` without a length, in the form by which `planners/types.rs` tells it from the texts
-/// of external tables, whose files know no such name.
-fn named_varchar(held: &mut DataType) {
-    use DataType::{CharVarying, CharacterVarying, Varchar};
-    if matches!(
-        held,
-        Varchar(None) | CharacterVarying(None) | CharVarying(None)
-    ) {
-        let name = ObjectName::from(vec![Ident::new("varchar")]);
-        *held = DataType::Custom(name, vec![]);
     }
 }
 

@@ -20,22 +20,15 @@ pub(crate) struct Types;
 
 impl TypePlanner for Types {
     fn plan_type_field(&self, sql: &SqlType) -> Result<Option<FieldRef>> {
-        match Target::of_sql(sql).filter(|target| is_ours(target, sql)) {
+        match Target::of_sql(sql) {
+            // DataFusion's own text type is a view.
+            None | Some(Target::Text | Target::Varchar(None) | Target::Name) => {
+                PgOidTypePlanner.plan_type_field(sql)
+            }
             Some(target) => {
                 let held = target.arrow(&DataType::Utf8);
                 Ok(Some(Arc::new(target.field("", held, true))))
             }
-            None => PgOidTypePlanner.plan_type_field(sql),
         }
-    }
-}
-
-/// Whether a type is not DataFusion's own, whose texts are views.
-fn is_ours(target: &Target, sql: &SqlType) -> bool {
-    match target {
-        Target::Text | Target::Name => false,
-        // The dialect writes the type of a new table's column so (`dialect/changes.rs`).
-        Target::Varchar(None) => matches!(sql, SqlType::Custom(..)),
-        _ => true,
     }
 }
