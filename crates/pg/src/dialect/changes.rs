@@ -1,4 +1,5 @@
-//! INSERT, UPDATE, TRUNCATE and SELECT INTO, rewritten to the forms that DataFusion plans.
+//! INSERT, UPDATE, TRUNCATE, CREATE TABLE and SELECT INTO, rewritten to the forms that DataFusion
+//! plans.
 //!
 //! | from | to |
 //! |---|---|
@@ -8,6 +9,7 @@
 //! | `UPDATE t SET a = 1, a = 2` | an error |
 //! | `UPDATE t SET (a, b) = (SELECT x, y …)` | `UPDATE t SET a = (SELECT a FROM (SELECT x, y …) q (a, b)), …` |
 //! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
+//! | `CREATE TABLE t (a character varying)` | `CREATE TABLE t (a varchar)` |
 //!
 //! Dropping ONLY, CASCADE and RESTART IDENTITY changes nothing: there is no inheritance, there are
 //! no foreign keys, and no table owns a sequence.
@@ -20,8 +22,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Expr, Query, SetExpr, Statement, TableFactor, TableWithJoins,
-    Update, With,
+    Assignment, AssignmentTarget, DataType, Expr, Query, SetExpr, Statement, TableFactor,
+    TableWithJoins, Update, With,
 };
 
 use super::ast::{call, last_word, template, text};
@@ -50,6 +52,11 @@ pub(super) fn rewrite(statement: &mut Statement) {
     into_table(statement);
     match statement {
         Statement::Update(update) => single_columns(update),
+        Statement::CreateTable(create) => {
+            for column in &mut create.columns {
+                short_varchar(&mut column.data_type);
+            }
+        }
         Statement::Truncate(truncate) => {
             truncate.identity = None;
             truncate.cascade = None;
@@ -63,6 +70,16 @@ pub(super) fn rewrite(statement: &mut Statement) {
             }
         }
         _ => {}
+    }
+}
+
+/// `varchar` for its long names.
+fn short_varchar(held: &mut DataType) {
+    if matches!(
+        held,
+        DataType::CharacterVarying(None) | DataType::CharVarying(None)
+    ) {
+        *held = DataType::Varchar(None);
     }
 }
 
