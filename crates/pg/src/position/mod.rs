@@ -153,6 +153,21 @@ mod tests {
             ("SELECT DISTINCT ON (id) nope FROM t ORDER BY nope", None),
             ("SELECT (t).nope FROM t", None),
             ("SELECT * FROM t JOIN u USING (nope)", None),
+            ("SELECT nope FROM t UNION VALUES (nope)", None),
+            ("SELECT 1 FROM t WHERE nope IN (VALUES (nope))", None),
+            ("SELECT a AS nope FROM t ORDER BY nope, nope || 'x'", None),
+            (
+                "SELECT a AS nope FROM t GROUP BY nope + 1 ORDER BY nope",
+                None,
+            ),
+            (
+                "SELECT 1 FROM v JOIN u ON nope = 1, t JOIN w ON nope = 2",
+                None,
+            ),
+            // PostgreSQL reports none.
+            ("COPY t (nope) TO STDOUT", None),
+            ("CREATE INDEX i ON t (nope)", None),
+            ("CREATE UNIQUE INDEX i ON t (id, nope)", None),
             ("SELECT \"Nope\", t.nope, nope(1) FROM t", None),
         ] {
             assert_eq!(whole(sql, "42703", message), expected, "{sql}");
@@ -198,6 +213,19 @@ mod tests {
                 "column reference \"id\" is ambiguous",
                 Some(8),
             ),
+            // Which of them is ambiguous?
+            (
+                "SELECT 1 FROM t JOIN w ON id = 1, u WHERE id = 1",
+                "42702",
+                "column reference \"id\" is ambiguous",
+                None,
+            ),
+            (
+                "SELECT t.id FROM t JOIN u ON t.id = u.id GROUP BY id ORDER BY id",
+                "42702",
+                "column reference \"id\" is ambiguous",
+                None,
+            ),
         ] {
             assert_eq!(whole(sql, code, message), expected, "{sql}");
         }
@@ -216,6 +244,10 @@ mod tests {
             ("SELECT * FROM nope, nope n2", Some(15)),
             ("WITH w AS (SELECT * FROM nope) SELECT * FROM w", Some(26)),
             ("SELECT * FROM nope UNION SELECT * FROM nope", None),
+            (
+                "WITH nope AS (VALUES (1)) SELECT * FROM nope, public.nope",
+                None,
+            ),
             ("INSERT INTO nope (a) VALUES (1)", Some(13)),
             ("UPDATE nope SET a = 1", Some(8)),
             ("DELETE FROM nope", Some(13)),
@@ -290,6 +322,16 @@ mod tests {
                 "SELECT id FROM t WHERE a IN (1, 2) AND id = 1",
                 "operator does not exist: text = integer",
                 None,
+            ),
+            (
+                "SELECT (a, b) <= (1, 2) FROM t WHERE id < 1",
+                "operator does not exist: text < integer",
+                None,
+            ),
+            (
+                "SELECT (a, b) < (1, 2) FROM t WHERE id <= 1",
+                "operator does not exist: text < integer",
+                Some(15),
             ),
             (
                 "SELECT id >= 1 FROM t WHERE id BETWEEN a AND a",

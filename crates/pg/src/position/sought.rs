@@ -23,6 +23,8 @@ pub(super) enum Sought<'a> {
         table: Option<&'a str>,
         name: &'a str,
     },
+    /// A column by its name without a table, which several relations have.
+    Ambiguous(&'a str),
     /// The table that qualifies a column.
     Qualifier(&'a str),
     /// A relation, with its schema if that is another than `public`.
@@ -38,7 +40,7 @@ impl<'a> Sought<'a> {
             "42601" => of_syntax(message),
             "42702" => {
                 let name = inside(message, "column reference \"", "\" is ambiguous")?;
-                Some(Self::Column { table: None, name })
+                Some(Self::Ambiguous(name))
             }
             "42703" => of_column(inside(message, "column ", " does not exist")?),
             "42P01" => of_relation(message),

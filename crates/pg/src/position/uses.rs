@@ -10,8 +10,9 @@ use super::tokens::{Clause, Tokens};
 const UNSAID: [&str; 2] = ["public", "pg_temp"];
 
 /// Words of what PostgreSQL reads in another order: windows after all clauses, arguments of some
-/// calls from right to left, the clauses of DELETE and UPDATE in an order of their own.
-const READ_OTHERWISE: [Keyword; 8] = [
+/// calls from right to left, the clauses of DELETE and UPDATE in an order of their own. VALUES is a
+/// query beside that of SELECT.
+const READ_OTHERWISE: [Keyword; 9] = [
     Keyword::OVER,
     Keyword::WINDOW,
     Keyword::FILTER,
@@ -20,6 +21,7 @@ const READ_OTHERWISE: [Keyword; 8] = [
     Keyword::TRIM,
     Keyword::DELETE,
     Keyword::UPDATE,
+    Keyword::VALUES,
 ];
 
 /// Whether a token may be meant.
@@ -42,9 +44,8 @@ impl Tokens<'_> {
     pub(super) fn place(&self, sought: &Sought<'_>) -> Option<usize> {
         let index = match *sought {
             Sought::Word(word) => self.only(|index| self.shows(index, word))?,
-            Sought::Column { table: None, name } => {
-                self.first(|index| self.uses_column(index, name))?
-            }
+            Sought::Column { table: None, name } => self.first_column(name, false)?,
+            Sought::Ambiguous(name) => self.first_column(name, true)?,
             Sought::Column {
                 table: Some(table),
                 name,
@@ -74,6 +75,11 @@ impl Tokens<'_> {
 
     /// The token that PostgreSQL reads first of those that may be meant.
     fn first(&self, meant: impl Fn(usize) -> Use) -> Option<usize> {
+        self.first_of(&self.all_meant(meant)?)
+    }
+
+    /// `None` if one of them is not certain.
+    fn all_meant(&self, meant: impl Fn(usize) -> Use) -> Option<Vec<usize>> {
         let mut found = vec![];
         for index in 0..self.len() {
             match meant(index) {
@@ -82,8 +88,12 @@ impl Tokens<'_> {
                 Use::Unsure => return None,
             }
         }
-        if let [only] = found[..] {
-            return Some(only);
+        Some(found)
+    }
+
+    fn first_of(&self, found: &[usize]) -> Option<usize> {
+        if let [only] = found {
+            return Some(*only);
         }
         let is_plain = self.count(Keyword::SELECT) == 1
             && !self.has_distinct_on()
@@ -91,7 +101,34 @@ impl Tokens<'_> {
         if !is_plain || found.iter().any(|index| self.outer(*index).is_none()) {
             return None;
         }
-        found.into_iter().min_by_key(|index| self.outer(*index))
+        let found = found.iter().copied();
+        found.min_by_key(|index| self.outer(*index))
+    }
+
+    /// The first use of a column without a table. Of several, the first is not always wrong: an ON
+    /// sees other relations than the next one, and ORDER BY and GROUP BY the query's own labels.
+    fn first_column(&self, name: &str, is_ambiguous: bool) -> Option<usize> {
+        let found = self.all_meant(|index| self.uses_column(index, name))?;
+        let first = self.first_of(&found)?;
+        if found.len() == 1 {
+            return Some(first);
+        }
+        let is_certain = match self.outer(first)? {
+            Clause::From => !is_ambiguous && !self.are_apart(&found),
+            Clause::Order | Clause::Group => {
+                let mut others = (0..self.len()).filter(|index| self.is_name(*index, name));
+                others.all(|index| found.contains(&index))
+            }
+            _ => true,
+        };
+        is_certain.then_some(first)
+    }
+
+    /// Whether several tokens stand in a FROM that is a list, whose items see other relations.
+    fn are_apart(&self, found: &[usize]) -> bool {
+        let is_in_from = |index: &&usize| self.outer(**index) == Some(Clause::From);
+        let parts = |index: usize| self.is(index, &Token::Comma) && self.is_in(index, Clause::From);
+        found.iter().filter(is_in_from).count() > 1 && (0..self.len()).any(parts)
     }
 
     fn shows(&self, index: usize, text: &str) -> bool {
@@ -110,7 +147,7 @@ impl Tokens<'_> {
         if !self.is_name(index, name) || next.is_some_and(|next| other.contains(next)) {
             return Use::No;
         }
-        if self.is_in_alias(index) {
+        if self.is_in_alias(index) || self.has_no_place(index) {
             return Use::No;
         }
         match self.before(index) {
@@ -129,6 +166,14 @@ impl Tokens<'_> {
             Some(Token::Word(_)) => self.after_word(index),
             Some(_) => Use::Yes,
         }
+    }
+
+    /// Whether a token stands where PostgreSQL reports columns without a place: in the list of COPY
+    /// or of CREATE INDEX.
+    fn has_no_place(&self, index: usize) -> bool {
+        let is_index = self.keyword(0) == Keyword::CREATE
+            && (self.keyword(1) == Keyword::INDEX || self.keyword(2) == Keyword::INDEX);
+        (is_index || self.keyword(0) == Keyword::COPY) && self.outer(index).is_none()
     }
 
     /// Whether a name after a parenthesis is a column: it is a label, but not in
@@ -312,6 +357,17 @@ impl Tokens<'_> {
             "<=" | ">=" => &[Keyword::BETWEEN],
             _ => &[],
         };
-        words.iter().any(|word| self.has(*word))
+        words.iter().any(|word| self.has(*word)) || self.may_compare_rows(symbol)
+    }
+
+    /// Whether something in the text compares rows by another operator, which is written out:
+    /// `(a, b) <= (c, d)` compares `a < c`.
+    fn may_compare_rows(&self, symbol: &str) -> bool {
+        let signs = [Token::Lt, Token::Gt, Token::LtEq, Token::GtEq];
+        let is_other = |token: &Token| signs.contains(token) && token.to_string() != symbol;
+        let compares = |index: usize| {
+            self.before(index) == Some(&Token::RParen) && self.token(index).is_some_and(is_other)
+        };
+        ["=", "<", ">"].contains(&symbol) && (0..self.len()).any(compares)
     }
 }
