@@ -316,6 +316,12 @@ impl Connection {
         if passed < max {
             return self.complete(rows_tag("FETCH", passed));
         }
+        self.suspend()
+    }
+
+    /// Tells the client that the portal has more rows, after what the statement has said so far.
+    fn suspend(&mut self) -> Result<(), Halt> {
+        self.send_notices()?;
         let suspended = PgWireBackendMessage::PortalSuspended(PortalSuspended::new());
         Ok(self.wire.put(&suspended)?)
     }
@@ -382,9 +388,7 @@ impl Connection {
                     self.complete(rows_tag(tag, sent.rows))?;
                     *state = State::Done(tag);
                 } else {
-                    self.wire.put(&PgWireBackendMessage::PortalSuspended(
-                        PortalSuspended::new(),
-                    ))?;
+                    self.suspend()?;
                 }
             }
             State::Done(tag) => {

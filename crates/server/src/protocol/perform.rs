@@ -101,13 +101,13 @@ impl Connection {
     }
 
     async fn set(&mut self, set: &Set) -> Result<&'static str, Halt> {
-        // A statement by itself has a transaction, too, up to the Sync.
+        let in_transaction = self.transaction.has_begun();
+        // The messages up to a Sync have begun one, but are no block: PostgreSQL warns there, too.
         if !self.session.undoable
             && let Some(statement) = of_transaction(set)
         {
             self.warn_outside(statement);
         }
-        let in_transaction = self.transaction.has_begun();
         let session = &mut self.session;
         if in_transaction {
             session.settings.keep_modes(&session.context)?;

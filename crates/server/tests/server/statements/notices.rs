@@ -191,6 +191,22 @@ async fn a_failed_statement_has_said_what_it_skipped() {
     assert!(noticing.heard().is_empty());
 }
 
+/// Drivers that want one row limit Execute to one row, and PostgreSQL suspends the portal then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_portal_has_said_what_it_found() {
+    let server = server().await;
+    let noticing = Noticing::connect(&server).await;
+    let (mut client, mut notices) = (noticing.client, noticing.notices);
+    let transaction = client.transaction().await.unwrap();
+    let sql = "SELECT pg_advisory_unlock(x) FROM (VALUES (1), (2)) v(x)";
+    let portal = transaction.bind(sql, &[]).await.unwrap();
+    let rows = transaction.query_portal(&portal, 1).await.unwrap();
+    assert_eq!(rows.len(), 1);
+    let notice = notices.try_recv().unwrap();
+    let told = "you don't own a lock of type ExclusiveLock";
+    assert_eq!(notice.message(), told);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_chooses_the_least_severity() {
     let server = server().await;
