@@ -64,10 +64,8 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
             gone.push((view, true));
         }
     }
-    let cascaded: Vec<&str> = gone[named..].iter().map(|(view, _)| view.table()).collect();
-    if let Some(notice) = Notice::cascades(&cascaded) {
-        Notices::say(state.config(), || notice);
-    }
+    let cascaded = gone[named..].iter().map(|(view, _)| shown(&state, view));
+    let cascaded: Vec<String> = cascaded.collect();
     let plans: Vec<_> = gone
         .into_iter()
         .map(|(name, view)| plan(name, view))
@@ -77,10 +75,23 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
             .iter()
             .try_for_each(|plan| check_undoable(&state, plan))?;
     }
+    let cascaded: Vec<&str> = cascaded.iter().map(String::as_str).collect();
+    if let Some(notice) = Notice::cascades(&cascaded) {
+        Notices::say(state.config(), || notice);
+    }
     for plan in plans {
         context.execute_logical_plan(plan).await?;
     }
     Ok(())
+}
+
+/// The name of a view as a client finds it: with its schema, if that is not the selected one.
+fn shown(state: &SessionState, view: &TableReference) -> String {
+    let view = full(state, view);
+    match *view.schema == *state.config_options().catalog.default_schema {
+        true => view.table.to_string(),
+        false => format!("{}.{}", view.schema, view.table),
+    }
 }
 
 /// Whether the name belongs to a table or view of the right kind.

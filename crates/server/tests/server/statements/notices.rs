@@ -133,6 +133,14 @@ const SAID: &[(&str, &[&str])] = &[
              drop cascades to view v2)",
         ],
     ),
+    ("CREATE SCHEMA s", &[]),
+    ("CREATE TABLE s.t (id int)", &[]),
+    ("CREATE VIEW s.v AS SELECT id FROM s.t", &[]),
+    (
+        "DROP TABLE s.t CASCADE",
+        &["NOTICE 00000 drop cascades to view s.v"],
+    ),
+    ("DROP SCHEMA s", &[]),
     (
         "SELECT pg_advisory_unlock(1)",
         &["WARNING 01000 you don't own a lock of type ExclusiveLock"],
