@@ -105,8 +105,8 @@ impl Tokens<'_> {
         found.min_by_key(|index| self.outer(*index))
     }
 
-    /// The first use of a column without a table. Of several, the first is not always wrong: an ON
-    /// sees other relations than the next one, and ORDER BY and GROUP BY the query's own labels.
+    /// The use of a column without a table that is wrong. Of several, that need not be the first:
+    /// each ON sees other relations, and ORDER BY and GROUP BY also see the query's own labels.
     fn first_column(&self, name: &str, is_ambiguous: bool) -> Option<usize> {
         let found = self.all_meant(|index| self.uses_column(index, name))?;
         let first = self.first_of(&found)?;
