@@ -88,9 +88,10 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
 /// The name of a view as a client finds it: with its schema, if that is not the selected one.
 fn shown(state: &SessionState, view: &TableReference) -> String {
     let view = full(state, view);
-    match *view.schema == *state.config_options().catalog.default_schema {
-        true => view.table.to_string(),
-        false => format!("{}.{}", view.schema, view.table),
+    if *view.schema == *state.config_options().catalog.default_schema {
+        view.table.to_string()
+    } else {
+        format!("{}.{}", view.schema, view.table)
     }
 }
 
