@@ -103,8 +103,7 @@ impl Notice {
     }
 }
 
-/// The notices of a session's statements that nobody has taken: an extension of the session's
-/// configuration.
+/// A session's notices that are still to be sent. They are an extension of its configuration.
 #[derive(Debug, Default)]
 pub struct Notices(Mutex<Vec<Notice>>);
 

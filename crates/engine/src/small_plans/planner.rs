@@ -6,7 +6,7 @@
 //! plans with a table of unknown size. A join by equality counts as harmless, although keys that
 //! occur often multiply rows.
 //! Not here: how sizes become known (`opened.rs`).
-//! Refused: what the plan took last time, because rows would depend on what has run (SP1).
+//! Rejected: deciding by the last run's duration. Rows would depend on earlier queries (SP1).
 
 use std::sync::Arc;
 

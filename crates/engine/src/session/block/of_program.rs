@@ -3,7 +3,7 @@
 //! A server's connection holds a [`Transaction`] itself, beside its settings and cursors.
 //! Not here: rows that fail after a statement has started, of which the program tells the block.
 //! TB3: a session with names of its own has one block at most, which ends when it is dropped, at
-//! the latest. Later INSERTs into tables of files would wait for a COMMIT that nobody sends.
+//! the latest. Otherwise later INSERTs into tables of files would wait for a COMMIT for ever.
 
 use std::thread;
 
