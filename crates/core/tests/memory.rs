@@ -36,7 +36,7 @@ fn ten_thousand_worlds() {
         all.ended_by_limit > 100 && all.ended_silent > 100,
         "{all:?}"
     );
-    assert!(all.scratch_waited > 1_000, "{all:?}");
+    assert!(all.scratch_waited > 1_000 && all.rooms > 1_000, "{all:?}");
 }
 
 #[test]
@@ -787,6 +787,67 @@ fn a_minimum_of_a_batch_for_each_part_is_enough_for_all_of_them() {
         small.ask_for_part(12, 0, 1),
         [refuse_beside_others(12, 301, 600)]
     );
+}
+
+/// A sort writes for seconds what it has, and another query takes all that is free meanwhile.
+/// Without room for its next batch it would fail because it has spilled.
+#[test]
+fn an_operator_that_spilled_has_room_for_as_much_as_it_began_with() {
+    let mut small = Small::new();
+    small_arrives(&mut small, 1);
+    small.begin(1, SPILLS);
+    assert_eq!(small.ask(1, 100), [grant(1)], "its first batch");
+    assert_eq!(small.ask(1, 300), [grant(1)]);
+    assert_eq!(small.ask(1, 501), [refuse(1, 601, 0)]);
+    for _ in 0..3 {
+        small.give(1, 400);
+        small.tick_after(250);
+        small.tick_after(250);
+        assert_eq!(small.core.usage().aside, 100, "its credit has ended");
+        small_arrives(&mut small, 2);
+        small.begin(2, FAILS);
+        assert_eq!(small.ask(2, 800), [grant(2)]);
+        assert_eq!(small.ask(2, 1), [refuse_beside_others(2, 801, 100)]);
+        assert_eq!(small.ask(1, 60), [grant(1)]);
+        assert_eq!(small.ask(1, 40), [grant(1)], "all of the room");
+        assert_eq!(small.ask(1, 1), [refuse(1, 101, 800)]);
+        small.tell(Event::OperatorEnded {
+            operator: OperatorId(2),
+        });
+        small.end(2);
+        assert_eq!(small.ask(1, 300), [grant(1)]);
+    }
+    small.tell(Event::OperatorEnded {
+        operator: OperatorId(1),
+    });
+    small.tick_after(250);
+    small.tick_after(250);
+    assert_eq!(small.core.usage().aside, 0);
+}
+
+/// Two sorts of a query, one of which has ended and is merged while the other still spills. What
+/// the query is promised is not for the merge alone.
+#[test]
+fn a_merge_leaves_a_sort_of_its_query_the_room() {
+    let mut small = Small::new();
+    assert_eq!(small.arrive(1, 300), [admit(1)]);
+    small.begin(1, SPILLS);
+    assert_eq!(small.ask(1, 100), [grant(1)]);
+    small_arrives(&mut small, 2);
+    small.begin(2, FAILS);
+    assert_eq!(small.ask(2, 600), [grant(2)], "all that is free");
+    assert_eq!(small.ask(1, 1), [refuse(1, 101, 600)]);
+    small.give(1, 100);
+    small.tick_after(250);
+    small.tick_after(250);
+    small.tell(Event::OperatorBegan {
+        operator: OperatorId(3),
+        query: QueryId(1),
+        on_refusal: FAILS,
+    });
+    assert_eq!(small.ask(3, 201), [refuse_beside_others(3, 301, 600)]);
+    assert_eq!(small.ask(3, 200), [grant(3)], "the rest of the promise");
+    assert_eq!(small.ask(1, 100), [grant(1)], "its room");
 }
 
 #[test]

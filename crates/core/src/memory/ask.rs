@@ -9,7 +9,9 @@
 //! that spills is refused if its own bytes are cheaper to get back than those of the holders; not
 //! up to a batch, of which it would give nothing back. An operator may have several *parts*, a
 //! merge of what it spilled and a table of groups, and spills none of them for the sake of another.
-//! So each part has its batch.
+//! So each part has its batch. An operator that is refused spills all that it has, which may take
+//! longer than its query's credit lasts, and then needs as much again as it began with: its query
+//! keeps that room for it alone.
 //! Not here: which query is admitted (`admit.rs`).
 //! MEM-I3, MEM-I4, MEM-I9.
 
@@ -48,6 +50,7 @@ impl Memory {
             bytes,
             has,
             fails: false,
+            in_room: bytes.min(self.operators[&operator].keeps_room()),
         };
         asking.fails = self.would_fail(&asking);
         match self.answer(&asking, self.lacking(bytes), false) {
@@ -95,6 +98,7 @@ impl Memory {
         change(&mut self.sums.asking, asking.bytes);
         self.change(asking.operator, |_, query| {
             change(&mut query.asks, asking.bytes);
+            change(&mut query.asks_in_room, asking.in_room);
             if asking.fails {
                 change(&mut query.asks_fixed, asking.bytes);
             }
@@ -113,12 +117,7 @@ impl Memory {
             return Answer::Refuse;
         }
         let would_fail = self.would_fail(asking);
-        let kept = if would_fail {
-            query.aside()
-        } else {
-            query.credit_left()
-        };
-        let more = bytes.saturating_sub(kept);
+        let more = bytes.saturating_sub(self.kept_for(asking));
         if self.has_part(query, more) {
             return match lacking.min(self.sums.droppable) {
                 1.. if !waited => Answer::Reclaim(lacking),
@@ -139,6 +138,19 @@ impl Memory {
             lacking if self.is_worth_reclaiming(asking, more, lacking) => Answer::Reclaim(lacking),
             _ => Answer::Refuse,
         }
+    }
+
+    /// What a request may have of what is kept for its query.
+    fn kept_for(&self, asking: &Asking) -> u64 {
+        let operator = &self.operators[&asking.operator];
+        let query = &self.queries[&operator.query];
+        let kept = if self.would_fail(asking) {
+            query.aside()
+        } else {
+            query.credit_left()
+        };
+        let own = operator.keeps_room();
+        kept.saturating_sub(query.rooms_beside(own)).max(own)
     }
 
     fn would_fail(&self, asking: &Asking) -> bool {
@@ -200,13 +212,15 @@ impl Memory {
 
     fn refuse(&mut self, asking: &Asking) {
         let bytes = asking.bytes;
-        let query = &self.queries[&self.operators[&asking.operator].query];
-        let fixed = query.held - query.spillable;
+        let operator = &self.operators[&asking.operator];
+        let query = &self.queries[&operator.query];
+        let rooms = query.rooms_beside(operator.keeps_room());
+        let fixed = (query.held - query.spillable).saturating_add(rooms);
         let would_fail = self.would_fail(asking);
         self.short |= would_fail;
         let all = self.sums.operators + self.sums.asking + self.sums.aside;
         let others = all - query.keeps();
-        let more = bytes.saturating_sub(query.aside());
+        let more = bytes.saturating_sub(self.kept_for(asking));
         let alone = (self.fixed() - others).saturating_add(self.config.for_small);
         let fits = alone.saturating_add(more) <= self.ceiling();
         self.actions.push_back(Action::Refuse {
@@ -214,6 +228,9 @@ impl Memory {
             needed: fixed.saturating_add(bytes),
             others,
             fits_alone: others > 0 && would_fail && fits,
+        });
+        self.change(asking.operator, |operator, _| {
+            operator.keep_room(asking.has)
         });
     }
 
@@ -241,6 +258,11 @@ impl Memory {
         });
     }
 
+    /// The operator ends, and needs no room.
+    pub(super) fn give_up_room(&mut self, id: OperatorId) {
+        self.change(id, |operator, _| operator.room = 0);
+    }
+
     /// Changes an operator and its query, and keeps the sums right.
     fn change(&mut self, id: OperatorId, change: impl FnOnce(&mut Operator, &mut Query)) {
         let small_max = self.small_max();
@@ -253,9 +275,11 @@ impl Memory {
         sums.take_out(query, small_max);
         query.held -= operator.bytes;
         query.spillable -= operator.spillable();
+        query.rooms -= operator.keeps_room();
         change(operator, query);
         query.held += operator.bytes;
         query.spillable += operator.spillable();
+        query.rooms += operator.keeps_room();
         sums.put_in(query, small_max);
     }
 }

@@ -81,6 +81,10 @@ impl Memory {
             assert_eq!(query.asks, asks, "MEM-I1: asks");
             let fixed = asking().filter(|one| one.fails).map(|one| one.bytes).sum();
             assert_eq!(query.asks_fixed, fixed, "MEM-I1: asks_fixed");
+            let in_room = asking().map(|one| one.in_room).sum();
+            assert_eq!(query.asks_in_room, in_room, "MEM-I1: asks_in_room");
+            let rooms = own().map(Operator::keeps_room).sum();
+            assert_eq!(query.rooms, rooms, "MEM-I1: rooms");
             assert!(query.fresh <= query.credit, "MEM-I1: fresh");
             assert_eq!(query.operators as usize, own().count(), "MEM-I1: operators");
             assert_eq!(

@@ -262,6 +262,7 @@ impl Memory {
             on_refusal,
             bytes: 0,
             base: 0,
+            room: 0,
         };
         self.operators.insert(id, operator);
         Ok(())
@@ -306,6 +307,7 @@ impl Memory {
         } = self.operator(id)?;
         self.shrink(id, bytes, 0);
         self.ask_no_more(id);
+        self.give_up_room(id);
         self.operators.remove(&id);
         self.count_operator(query, on_refusal, |count| *count -= 1)
     }

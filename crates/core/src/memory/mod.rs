@@ -196,6 +196,8 @@ struct Asking {
     has: u64,
     /// Whether it would fail if refused, when it came.
     fails: bool,
+    /// The part of `bytes` for which the operator had room, when it came.
+    in_room: u64,
 }
 
 /// An admitted query.
@@ -217,6 +219,10 @@ struct Query {
     asks: u64,
     /// The part of `asks` of operators that would fail.
     asks_fixed: u64,
+    /// What is kept for operators that were refused, for each of them alone.
+    rooms: u64,
+    /// The part of `asks` for which the operators that wait have room.
+    asks_in_room: u64,
     /// Bytes that it gave back and may take back for a while.
     credit: u64,
     /// The part of `credit` given back after `turned_at`; the rest expires at the next turn.
@@ -236,6 +242,9 @@ struct Operator {
     /// The first bytes it got, and what each of its parts has up to a batch: an operator that
     /// spills needs something to spill.
     base: u64,
+    /// The most that a refused part of it had and could not spill: it writes all that it has, and
+    /// goes on with as much. Its query has that for it until it ends.
+    room: u64,
 }
 
 impl Operator {
@@ -247,12 +256,26 @@ impl Operator {
         }
     }
 
+    /// The bytes that are kept for it alone.
+    fn keeps_room(&self) -> u64 {
+        self.room.saturating_sub(self.bytes)
+    }
+
     /// Whether its query fails if it is refused these bytes. `batch`: see [`MemoryConfig::batch`].
     fn would_fail(&self, asking: &Asking, batch: u64) -> bool {
         let has = asking.has.min(self.bytes);
         self.bytes == 0
             || self.on_refusal == OnRefusal::Fails
             || has.saturating_add(asking.bytes) <= batch
+            || asking.bytes <= self.keeps_room()
+    }
+
+    /// A part of it that has `has` bytes is refused. If the operator spills, it keeps room for what
+    /// the part cannot spill.
+    fn keep_room(&mut self, has: u64) {
+        if matches!(self.on_refusal, OnRefusal::Spills(_)) {
+            self.room = self.room.max(has.min(self.base));
+        }
     }
 
     /// A part that had `has` bytes has `bytes` more.
@@ -274,9 +297,11 @@ impl Operator {
         self.keep_base(self.base.saturating_sub(less), batch);
     }
 
-    /// Parts may exchange bytes unseen, and the batch may change.
+    /// Parts may exchange bytes unseen, and the batch may change. What fills the room cannot be
+    /// spilled.
     fn keep_base(&mut self, base: u64, batch: u64) {
-        self.base = base.clamp(self.bytes.min(batch), self.bytes);
+        let least = self.bytes.min(batch.max(self.room));
+        self.base = base.clamp(least, self.bytes);
     }
 }
 
@@ -312,19 +337,27 @@ impl Headroom {
 impl Query {
     /// The bytes kept for it beyond those it holds.
     fn aside(&self) -> u64 {
+        self.promised_left().max(self.credit_left())
+    }
+
+    /// The part of `aside` that operators which fail may have, or have room for.
+    fn promised_left(&self) -> u64 {
         let fixed = self.held - self.spillable;
         let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
-        promised.max(self.credit_left())
+        promised.max(self.rooms.saturating_sub(self.asks_in_room))
     }
 
     /// The part of `aside` that it may take back and spill once more.
     fn spillable_credit(&self) -> u64 {
-        let fixed = self.held - self.spillable;
-        let promised = self.minimum.saturating_sub(fixed + self.asks_fixed);
         match self.spillers {
             0 => 0,
-            _ => self.credit_left().saturating_sub(promised),
+            _ => self.credit_left().saturating_sub(self.promised_left()),
         }
+    }
+
+    /// The part of `aside` that is for others than the operator that keeps this much room.
+    fn rooms_beside(&self, own: u64) -> u64 {
+        (self.rooms - own).saturating_sub(self.asks_in_room)
     }
 
     /// The bytes it may take back, beyond those its operators already wait for.

@@ -164,11 +164,13 @@ impl World {
             on_refusal,
             bytes: 0,
             base: 0,
+            room: 0,
             parts: [0; PARTS],
             part: 0,
             has: 0,
             asks: None,
             asked_failing: false,
+            in_room: 0,
         };
         self.operators.insert(operator, made);
         self.tell(Event::OperatorBegan {
@@ -198,7 +200,9 @@ impl World {
                 .sum();
             let asked: u64 = self.of(one.query).filter_map(|one| one.asks).sum();
             let minimum = self.queries[&one.query].minimum;
-            bytes = bytes.min(minimum.saturating_sub(fixed + asked));
+            let beside = self.rooms_beside(operator);
+            let left = minimum.saturating_sub(fixed + asked + beside);
+            bytes = bytes.min(left.max(one.keeps_room()));
         }
         self.tell(Event::Asked {
             operator,
@@ -220,7 +224,8 @@ impl World {
         };
         one.parts[part] += bytes;
         one.bytes += bytes;
-        one.base = first.max(within(one.bytes)).min(one.bytes);
+        let least = within(one.bytes).max(one.bytes.min(one.room));
+        one.base = first.max(least).min(one.bytes);
         let query = self.queries.get_mut(&one.query).expect("it runs");
         query.credit = query.credit.saturating_sub(bytes);
         query.fresh = query.fresh.min(query.credit);
@@ -242,7 +247,7 @@ impl World {
         one.bytes -= bytes;
         // The batch may have changed meanwhile.
         let base = one.base.saturating_sub(has.min(batch) - left.min(batch));
-        one.base = base.max(one.bytes.min(batch)).min(one.bytes);
+        one.base = base.max(one.bytes.min(batch.max(one.room))).min(one.bytes);
         let query = one.query;
         self.freed(query, bytes);
         self.tell(Event::Gave {

@@ -39,6 +39,7 @@ pub(crate) struct Seen {
     pub(crate) ended_by_limit: u64,
     pub(crate) ended_silent: u64,
     pub(crate) scratch_waited: u64,
+    pub(crate) rooms: u64,
 }
 
 impl Seen {
@@ -55,6 +56,7 @@ impl Seen {
         self.ended_by_limit += other.ended_by_limit;
         self.ended_silent += other.ended_silent;
         self.scratch_waited += other.scratch_waited;
+        self.rooms += other.rooms;
     }
 }
 
@@ -87,6 +89,8 @@ struct Operator {
     on_refusal: OnRefusal,
     bytes: u64,
     base: u64,
+    /// The most of its base that a part had which was refused.
+    room: u64,
     /// The bytes of its parts.
     parts: [u64; PARTS],
     /// Which of them asks, or did so last.
@@ -97,6 +101,8 @@ struct Operator {
     asks: Option<u64>,
     /// Whether it would have failed when it asked.
     asked_failing: bool,
+    /// For how much of what it asks for it had room then.
+    in_room: u64,
 }
 
 impl Operator {
@@ -107,10 +113,15 @@ impl Operator {
         }
     }
 
+    fn keeps_room(&self) -> u64 {
+        self.room.saturating_sub(self.bytes)
+    }
+
     /// Whether its query fails if the part that asks is refused these bytes.
     fn would_fail(&self, bytes: u64, batch: u64) -> bool {
         let has = self.has.min(self.bytes);
-        self.bytes == 0 || self.on_refusal == OnRefusal::Fails || has + bytes <= batch
+        let fails = self.bytes == 0 || self.on_refusal == OnRefusal::Fails;
+        fails || has + bytes <= batch || bytes <= self.keeps_room()
     }
 }
 
@@ -253,6 +264,7 @@ impl World {
         {
             let one = self.operators.get_mut(&operator).expect("known");
             one.asked_failing = one.would_fail(bytes, self.config.batch);
+            one.in_room = bytes.min(one.keeps_room());
             one.asks = Some(bytes);
         }
         for action in &actions {
@@ -313,9 +325,11 @@ impl World {
             } => {
                 let bytes = self.answered(operator);
                 let query = self.operators[&operator].query;
-                assert_eq!(needed, self.unspillable(query) + bytes);
+                let fixed = self.unspillable(query) + self.rooms_beside(operator);
+                assert_eq!(needed, fixed + bytes);
                 assert_eq!(others, self.of_others(query));
                 assert_eq!(fits_alone, self.fits_alone(operator, bytes));
+                self.keeps_room(operator);
             }
             Action::Open { scratch } => {
                 self.scratch.get_mut(&scratch).expect("it arrived").1 = true;
@@ -337,6 +351,15 @@ impl World {
                 }
                 one.ends = true;
             }
+        }
+    }
+
+    fn keeps_room(&mut self, operator: OperatorId) {
+        let one = self.operators.get_mut(&operator).expect("it asked");
+        if one.on_refusal != OnRefusal::Fails {
+            let room = one.base.min(one.has);
+            self.seen.rooms += u64::from(room > one.room);
+            one.room = one.room.max(room);
         }
     }
 

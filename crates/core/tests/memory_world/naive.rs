@@ -68,12 +68,44 @@ impl World {
             .max(credit.saturating_sub(self.asks_of(id)))
     }
 
-    /// What is promised to a query beyond what it has and asks for.
+    /// What is promised to a query beyond what it has and asks for, or its operators have room for.
     fn promised(&self, id: QueryId) -> u64 {
         let failing = self.of(id).filter(|one| one.asked_failing);
         let asked: u64 = failing.filter_map(|one| one.asks).sum();
         let promised = self.queries[&id].promised.unwrap_or(0);
-        promised.saturating_sub(self.unspillable(id) + asked)
+        let rooms: u64 = self.of(id).map(Operator::keeps_room).sum();
+        let left = rooms.saturating_sub(self.asks_in_room(id));
+        promised
+            .saturating_sub(self.unspillable(id) + asked)
+            .max(left)
+    }
+
+    fn asks_in_room(&self, id: QueryId) -> u64 {
+        let asking = self.of(id).filter(|one| one.asks.is_some());
+        asking.map(|one| one.in_room).sum()
+    }
+
+    /// What is kept for other operators of the query than this one, for each alone.
+    pub(super) fn rooms_beside(&self, id: OperatorId) -> u64 {
+        let query = self.operators[&id].query;
+        let others = self.operators.iter();
+        let others = others.filter(|(other, one)| **other != id && one.query == query);
+        let rooms: u64 = others.map(|(_, one)| one.keeps_room()).sum();
+        rooms.saturating_sub(self.asks_in_room(query))
+    }
+
+    /// What an operator that asks for this much may have of what is kept for its query.
+    fn kept_for(&self, id: OperatorId, bytes: u64) -> u64 {
+        let operator = &self.operators[&id];
+        let query = operator.query;
+        let kept = if operator.would_fail(bytes, self.config.batch) {
+            self.aside(query)
+        } else {
+            let credit = self.queries[&query].credit;
+            credit.saturating_sub(self.asks_of(query))
+        };
+        let beside = kept.saturating_sub(self.rooms_beside(id));
+        beside.max(operator.keeps_room())
     }
 
     pub(super) fn unspillable(&self, id: QueryId) -> u64 {
@@ -103,7 +135,7 @@ impl World {
     pub(super) fn fits_alone(&self, id: OperatorId, bytes: u64) -> bool {
         let operator = &self.operators[&id];
         let query = operator.query;
-        let beyond = bytes.saturating_sub(self.aside(query));
+        let beyond = bytes.saturating_sub(self.kept_for(id, bytes));
         let others = self.of_others(query);
         let own = self.fixed() - others + beyond;
         let fits = own + self.config.for_small <= self.ceiling();
@@ -180,13 +212,8 @@ impl World {
         let operator = &self.operators[&id];
         let query = &self.queries[&operator.query];
         let would_fail = operator.would_fail(bytes, self.config.batch);
-        let kept = if would_fail {
-            self.aside(operator.query)
-        } else {
-            query.credit.saturating_sub(self.asks_of(operator.query))
-        };
         let (taken, fixed, ceiling) = (self.taken(), self.fixed(), self.ceiling());
-        let beyond = bytes.saturating_sub(kept);
+        let beyond = bytes.saturating_sub(self.kept_for(id, bytes));
         if bytes == 0 {
             return Expected::Grant;
         }
