@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result, external};
 use crate::index_catalog::{Indexes, NamedFolder};
-use crate::memory::{SharedMemory, SpillFolder};
+use crate::memory::{SharedMemory, SpillFolder, batch_rows_max};
 use crate::object_stores::StoreRegistry;
 use crate::operators::Coordinator;
 use crate::settings::{EngineConfig, Settings};
@@ -63,7 +63,8 @@ impl Resources {
     ///
     /// # Errors
     /// As [`Engine::new`](crate::Engine::new).
-    pub(crate) fn new(config: EngineConfig, budget: &Arc<MemoryBudget>) -> Result<Self> {
+    pub(crate) fn new(mut config: EngineConfig, budget: &Arc<MemoryBudget>) -> Result<Self> {
+        config.batch_rows = config.batch_rows.min(batch_rows_max(budget.limit()));
         let throttled = config.bandwidth.is_some() || !config.latency.is_zero();
         let throttle = throttled.then(|| Throttle {
             bytes_per_second: config.bandwidth.unwrap_or(u64::MAX),

@@ -2,6 +2,7 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `batches.rs` | how many rows has a batch at most? |
 //! | `connections.rs` | what may connections take? |
 //! | `growing.rs` | which functions make large results from small arguments, and what bounds them? |
 //! | `pool.rs` | may this operator grow? |
@@ -15,6 +16,7 @@
 //!
 //! Not here: the budget itself and the buffer (`coscan-storage`).
 
+mod batches;
 mod connections;
 mod growing;
 pub(crate) mod limit;
@@ -26,6 +28,7 @@ mod spill;
 mod tables;
 mod telling;
 
+pub(crate) use batches::batch_rows_max;
 pub use growing::{bounded, bounded_one, unbounded};
 pub(crate) use pool::QueryMemory;
 pub(crate) use promise::{Promise, WAIT_MAX};

@@ -26,6 +26,7 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnv;
 
 use super::Record;
+use super::spill::merged_files_max;
 use super::tables::Tables;
 
 /// A query's memory.
@@ -138,6 +139,9 @@ impl QueryMemory {
 
     /// A copy of the session's environment that uses this memory.
     pub(crate) fn environment(self: &Arc<Self>, session: &RuntimeEnv) -> Arc<RuntimeEnv> {
+        // The limit may have changed since the last query.
+        let files = merged_files_max(self.limit());
+        session.disk_manager.set_max_spill_merge_fan_in(files);
         Arc::new(RuntimeEnv {
             memory_pool: Arc::clone(self) as _,
             disk_manager: Arc::clone(&session.disk_manager),

@@ -20,6 +20,21 @@ pub(crate) const SPILL_FILE_BYTES: &str = "datafusion.execution.max_spill_file_s
 /// Its default here.
 pub(crate) const SPILL_FILE_BYTES_DEFAULT: &str = "1";
 
+/// A merge of a sort's spilled files reserves room for four of the largest batches of each file,
+/// some 4 MiB where batches have 8,192 rows, and for as many files as the memory has room for if
+/// nothing bounds them: the merge of one large sort takes what all other queries need. So it reads
+/// one file for so many bytes of the limit, which is an eighth of it. With more files it goes over
+/// its rows once more.
+const LIMIT_PER_MERGED_FILE: u64 = 32 << 20;
+/// A merge reads so many files in any case. Batches are smaller where the limit is (`batches.rs`).
+const MERGED_FILES_MIN: usize = 16;
+
+/// How many spilled files a merge reads at a time in a memory of this limit, in bytes.
+pub(super) fn merged_files_max(limit: u64) -> usize {
+    let files = usize::try_from(limit / LIMIT_PER_MERGED_FILE).unwrap_or(usize::MAX);
+    files.max(MERGED_FILES_MIN)
+}
+
 /// The prefix of our folders' names.
 const PREFIX: &str = "coscan-spill-";
 /// The file in each folder that its owner locks.

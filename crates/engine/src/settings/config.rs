@@ -87,7 +87,8 @@ pub struct EngineConfig {
     /// Partitions per scan and operator. `None`: as many as the machine has cores, and one for
     /// small plans (`small_plan_bytes`).
     pub target_partitions: Option<usize>,
-    /// Rows per record batch.
+    /// Rows per record batch, at most: below 512 MiB of memory they are fewer in proportion
+    /// (`memory/batches.rs`).
     pub batch_rows: usize,
 }
 
