@@ -20,26 +20,22 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::partitioned::files_of;
+use crate::inner_planner::InnerPlanner;
 
 /// The most bytes for the listings of a plan; a table beyond that is listed for each scan.
 const LISTINGS_BYTES_MAX: usize = 64 << 20;
 
 /// Makes the scans of a plan list the files of each table once.
 pub(crate) fn list_once(builder: &mut SessionStateBuilder) {
-    let planner = builder.query_planner();
-    *planner = Some(Arc::new(Planner {
-        inner: planner.take(),
-    }));
+    InnerPlanner::wrap(builder, |inner| Planner { inner });
 }
 
 /// Plans with shared listings; see the file's header.
 #[derive(Debug)]
 struct Planner {
-    /// `None` stands for DataFusion's own planner.
-    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    inner: InnerPlanner,
 }
 
 #[async_trait]
@@ -55,13 +51,7 @@ impl QueryPlanner for Planner {
             _ => None,
         };
         let session = once.as_ref().map_or(session, |once| once as &dyn Session);
-        match &self.inner {
-            Some(inner) => inner.create_physical_plan(plan, session).await,
-            None => {
-                let planner = DefaultPhysicalPlanner::default();
-                planner.create_physical_plan(plan, session).await
-            }
-        }
+        self.inner.plan(plan, session).await
     }
 }
 
