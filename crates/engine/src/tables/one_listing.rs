@@ -5,6 +5,9 @@
 //! of two states. So if a plan scans a table more than once, its scans share one listing.
 //! Rejected: sharing listings between queries. Each query lists files itself, so that it sees
 //! files that were added or replaced since (`resources.rs`).
+//! Rejected: sharing listings in every plan, so that `small_plans/opened.rs` would keep no scans.
+//! With a cache DataFusion lists the whole table where a scan needs one folder of it, each plan
+//! would copy the state of its session, and each scan would be made twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
