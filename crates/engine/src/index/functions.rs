@@ -300,26 +300,28 @@ impl Work {
                 };
                 order.build().await
             }
-            (Verb::Drop, [name, if_exists]) => {
-                let Some(index) = known(name)? else {
-                    return match if_exists.as_str() {
-                        "true" => {
-                            let missing = || Notice::missing("index", name);
-                            Notices::say(self.state.config(), missing);
-                            Ok(None)
-                        }
-                        _ => Err(missing(name)),
-                    };
-                };
-                let store = self.state.runtime_env().object_store(&index.folder.store)?;
-                Run::of(self.state.config()).reach()?;
-                resources.indexes().drop_index(&store, &index).await?;
-                Ok(Some(index))
-            }
+            (Verb::Drop, [name, if_exists]) => match known(name)? {
+                Some(index) => {
+                    self.drop_index(&resources, &index).await?;
+                    Ok(Some(index))
+                }
+                None if if_exists == "true" => {
+                    let missing = || Notice::missing("index", name);
+                    Notices::say(self.state.config(), missing);
+                    Ok(None)
+                }
+                None => Err(missing(name)),
+            },
             _ => Err(DataFusionError::Internal(
                 "arguments were counted".to_owned(),
             )),
         }
+    }
+
+    async fn drop_index(&self, resources: &Resources, index: &Index) -> Result<()> {
+        let store = self.state.runtime_env().object_store(&index.folder.store)?;
+        Run::of(self.state.config()).reach()?;
+        resources.indexes().drop_index(&store, index).await
     }
 }
 

@@ -563,32 +563,8 @@ async fn update_of(
     let target = update.table.clone();
     let (name, alias) = named(&target)?;
     let schema = table.schema();
-    let mut values = Vec::with_capacity(schema.fields().len());
-    for field in schema.fields() {
-        let own = Ident::with_quote('"', field.name());
-        values.push((
-            own.clone(),
-            Expr::CompoundIdentifier(vec![alias.clone(), own]),
-        ));
-    }
-    for Assignment { target, value } in std::mem::take(&mut update.assignments) {
-        let AssignmentTarget::ColumnName(column) = target else {
-            return refuse(
-                "0A000",
-                "UPDATE of several columns by a subquery is not supported",
-            );
-        };
-        let column = last_of(&column);
-        let slot = values.iter_mut().find(|(own, _)| own.value == column);
-        let Some((_, slot)) = slot else {
-            let told = format!(
-                "column \"{column}\" of relation \"{}\" does not exist",
-                alias.value
-            );
-            return refuse("42703", &told);
-        };
-        *slot = value;
-    }
+    let assignments = std::mem::take(&mut update.assignments);
+    let values = assigned(schema.fields(), &alias, assignments)?;
     let mut from = vec![target];
     match update.from.take() {
         Some(UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more)) => {
@@ -636,6 +612,42 @@ async fn delete_of(
     };
     let rows = LogicalPlan::clone(&projection.input);
     Ok(changed(state, name, table, WriteOp::Delete, rows))
+}
+
+/// The new value of each column, by the column's name: what is assigned to it, or its own value.
+///
+/// # Errors
+/// 42703 for a column that the table does not have, 0A000 for several at once.
+fn assigned(
+    columns: &Fields,
+    alias: &Ident,
+    assignments: Vec<Assignment>,
+) -> Result<Vec<(Ident, Expr)>> {
+    let values = columns.iter().map(|field| {
+        let own = Ident::with_quote('"', field.name());
+        let names = vec![alias.clone(), own.clone()];
+        (own, Expr::CompoundIdentifier(names))
+    });
+    let mut values: Vec<(Ident, Expr)> = values.collect();
+    for Assignment { target, value } in assignments {
+        let AssignmentTarget::ColumnName(column) = target else {
+            return refuse(
+                "0A000",
+                "UPDATE of several columns by a subquery is not supported",
+            );
+        };
+        let column = last_of(&column);
+        let slot = values.iter_mut().find(|(own, _)| own.value == column);
+        let Some((_, slot)) = slot else {
+            let told = format!(
+                "column \"{column}\" of relation \"{}\" does not exist",
+                alias.value
+            );
+            return refuse("42703", &told);
+        };
+        *slot = value;
+    }
+    Ok(values)
 }
 
 fn as_projection(plan: LogicalPlan) -> Option<Projection> {
