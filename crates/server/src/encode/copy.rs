@@ -278,70 +278,80 @@ impl Options {
     }
 
     fn format(self) -> Result<CopyFormat, Failure> {
-        let invalid = |text: &str| Err(Failure::new("22023", text));
-        let plain = self.quote.is_none() && self.escape.is_none() && self.force == Force::default();
         match self.format.as_str() {
-            "binary" => {
-                if self.delimiter.is_some() || self.null.is_some() || self.header || !plain {
-                    return invalid("COPY in binary has no delimiter, NULL, header or quotes");
-                }
-                Ok(CopyFormat::Binary)
-            }
-            "" | "text" => {
-                if !plain {
-                    return invalid("COPY quotes in CSV only");
-                }
-                let delimited = Delimited {
-                    delimiter: one_byte(self.delimiter.unwrap_or('\t'), "delimiter")?,
-                    null: self.null.unwrap_or_else(|| "\\N".to_owned()),
-                    header: self.header,
-                };
-                let separator = char::from(delimited.delimiter);
-                if separator.is_ascii_lowercase()
-                    || separator.is_ascii_digit()
-                    || "\\.\r\n".contains(separator)
-                {
-                    let text = format!("COPY delimiter cannot be {separator:?}");
-                    return Err(Failure::new("22023", text));
-                }
-                delimited.check()?;
-                Ok(CopyFormat::Text(delimited))
-            }
-            "csv" => {
-                let quote = one_byte(self.quote.unwrap_or('"'), "quote")?;
-                let escape = match self.escape {
-                    Some(escape) => one_byte(escape, "escape")?,
-                    None => quote,
-                };
-                let delimited = Delimited {
-                    delimiter: one_byte(self.delimiter.unwrap_or(','), "delimiter")?,
-                    null: self.null.unwrap_or_default(),
-                    header: self.header,
-                };
-                if delimited.delimiter == quote {
-                    return invalid("COPY delimiter and quote must be different");
-                }
-                if delimited.null.as_bytes().contains(&quote) {
-                    return invalid(
-                        "CSV quote character must not appear in the NULL specification",
-                    );
-                }
-                if matches!(delimited.delimiter, b'\r' | b'\n') {
-                    return invalid("COPY delimiter cannot be newline or carriage return");
-                }
-                delimited.check()?;
-                Ok(CopyFormat::Csv {
-                    delimited,
-                    quote,
-                    escape,
-                    force: self.force,
-                })
-            }
+            "binary" => self.binary(),
+            "" | "text" => self.text(),
+            "csv" => self.csv(),
             other => {
                 let text = format!("COPY format {other:?} not recognized");
                 Err(Failure::new("22023", text))
             }
         }
+    }
+
+    /// Whether nothing is said of quotes.
+    fn is_plain(&self) -> bool {
+        self.quote.is_none() && self.escape.is_none() && self.force == Force::default()
+    }
+
+    fn binary(&self) -> Result<CopyFormat, Failure> {
+        if self.delimiter.is_some() || self.null.is_some() || self.header || !self.is_plain() {
+            let text = "COPY in binary has no delimiter, NULL, header or quotes";
+            return Err(Failure::new("22023", text));
+        }
+        Ok(CopyFormat::Binary)
+    }
+
+    fn text(self) -> Result<CopyFormat, Failure> {
+        if !self.is_plain() {
+            return Err(Failure::new("22023", "COPY quotes in CSV only"));
+        }
+        let delimited = Delimited {
+            delimiter: one_byte(self.delimiter.unwrap_or('\t'), "delimiter")?,
+            null: self.null.unwrap_or_else(|| "\\N".to_owned()),
+            header: self.header,
+        };
+        let separator = char::from(delimited.delimiter);
+        if separator.is_ascii_lowercase()
+            || separator.is_ascii_digit()
+            || "\\.\r\n".contains(separator)
+        {
+            let text = format!("COPY delimiter cannot be {separator:?}");
+            return Err(Failure::new("22023", text));
+        }
+        delimited.check()?;
+        Ok(CopyFormat::Text(delimited))
+    }
+
+    fn csv(self) -> Result<CopyFormat, Failure> {
+        let invalid = |text: &str| Err(Failure::new("22023", text));
+        let quote = one_byte(self.quote.unwrap_or('"'), "quote")?;
+        let escape = match self.escape {
+            Some(escape) => one_byte(escape, "escape")?,
+            None => quote,
+        };
+        let delimited = Delimited {
+            delimiter: one_byte(self.delimiter.unwrap_or(','), "delimiter")?,
+            null: self.null.unwrap_or_default(),
+            header: self.header,
+        };
+        if delimited.delimiter == quote {
+            return invalid("COPY delimiter and quote must be different");
+        }
+        if delimited.null.as_bytes().contains(&quote) {
+            let text = "CSV quote character must not appear in the NULL specification";
+            return invalid(text);
+        }
+        if matches!(delimited.delimiter, b'\r' | b'\n') {
+            return invalid("COPY delimiter cannot be newline or carriage return");
+        }
+        delimited.check()?;
+        Ok(CopyFormat::Csv {
+            delimited,
+            quote,
+            escape,
+            force: self.force,
+        })
     }
 }
 

@@ -391,6 +391,19 @@ impl Settings {
             Some(value) => self.changed.insert(known.name, value.clone()),
             None => self.changed.remove(known.name),
         };
+        self.reset_effects(session, known).await?;
+        self.publish(session);
+        Ok(known
+            .reported
+            .then(|| (known.name, self.value(session, known))))
+    }
+
+    /// Resets what a setting changes beside its value.
+    async fn reset_effects(
+        &mut self,
+        session: &SessionContext,
+        known: &'static Known,
+    ) -> Result<(), Failure> {
         match known.rule {
             Rule::Timeout => match self.initial.timeouts.get(known.name) {
                 Some(timeout) => drop(self.timeouts.insert(known.name, *timeout)),
@@ -423,10 +436,7 @@ impl Settings {
             }
             _ => {}
         }
-        self.publish(session);
-        Ok(known
-            .reported
-            .then(|| (known.name, self.value(session, known))))
+        Ok(())
     }
 
     /// Changes a timeout, and returns it as SHOW writes it; 0 stands for none.
