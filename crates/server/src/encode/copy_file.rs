@@ -174,6 +174,7 @@ impl DataSink for Sink {
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
         let columns = columns(&self.schema, &[])?;
+        self.format.check(&columns)?;
         let store = context.runtime_env().object_store(&self.store)?;
         let style = IntervalStyle::of(context.session_config().options());
         let mut file = BufWriter::new(store, self.target.clone());
