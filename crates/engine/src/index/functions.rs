@@ -264,7 +264,10 @@ impl Work {
         let resources = self.resources.upgrade().ok_or_else(gone)?;
         let folder = named_folder(&self.state);
         let known = |name| resources.indexes().named(name, folder.as_ref());
-        let missing = |name| DataFusionError::Plan(format!("there is no index {name}"));
+        let missing = |name| {
+            let told = format!("there is no index {name}");
+            DataFusionError::from(PgError::new("42704", told))
+        };
         match (self.verb, self.arguments.as_slice()) {
             (Verb::Create, [_, _, _, _, unsupported]) => Err(DataFusionError::Plan(format!(
                 "not supported: {unsupported}"
