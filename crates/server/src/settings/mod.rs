@@ -660,7 +660,7 @@ fn is_default(value: &Expr) -> bool {
             && (word.value.eq_ignore_ascii_case("default") || word.value.eq_ignore_ascii_case("local")))
 }
 
-/// The value of a setting as text: literals without their quotes, words unchanged.
+/// The value of a setting as text: literals without their quotes, words folded.
 fn text(value: &Expr) -> Result<String, Failure> {
     match value {
         Expr::Value(value) => match &value.value {
@@ -673,7 +673,10 @@ fn text(value: &Expr) -> Result<String, Failure> {
                 ))),
             },
         },
-        Expr::Identifier(word) => Ok(word.value.clone()),
+        Expr::Identifier(word) => Ok(match word.quote_style {
+            Some(_) => word.value.clone(),
+            None => word.value.to_ascii_lowercase(),
+        }),
         Expr::CompoundIdentifier(_) | Expr::UnaryOp { .. } => {
             Ok(value.to_string().replace(' ', ""))
         }

@@ -252,6 +252,23 @@ async fn messages_up_to_a_sync_are_one_transaction() {
     done.await.unwrap();
 }
 
+/// The expected answers are PostgreSQL's.
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_settings_get_are_folded() {
+    answers(&[
+        ("SET application_name = MyApp", ""),
+        ("SHOW application_name", "myapp"),
+        ("SET application_name = \"MyApp\"", ""),
+        ("SHOW application_name", "MyApp"),
+        ("SET search_path TO PUBLIC", ""),
+        ("SHOW search_path", "public"),
+        ("CREATE VIEW v AS SELECT 1 AS x", ""),
+        ("SELECT x FROM public.v", "1"),
+        ("SET client_encoding TO UTF8; SET DateStyle = ISO, MDY", ""),
+    ])
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rollback_restores_settings() {
     answers(&[
