@@ -393,9 +393,13 @@ impl Connection {
                 self.grant_settings().await?;
                 if sent.complete {
                     self.end_copy(rows)?;
-                    let tag = rows.tag;
+                    let (tag, is_copy) = (rows.tag, rows.copy_format().is_some());
                     self.complete(rows_tag(tag, sent.rows))?;
-                    *state = State::Done(tag);
+                    *state = if is_copy {
+                        State::Spent
+                    } else {
+                        State::Done(tag)
+                    };
                 } else {
                     self.suspend()?;
                 }
