@@ -26,6 +26,7 @@ mod error;
 mod fragment;
 mod index;
 mod index_catalog;
+mod inner_planner;
 mod lost_node;
 mod memory;
 mod notices;

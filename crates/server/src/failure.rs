@@ -155,6 +155,13 @@ impl From<DataFusionError> for Failure {
     }
 }
 
+/// For failures in the middle of a plan.
+impl From<Failure> for DataFusionError {
+    fn from(failure: Failure) -> Self {
+        PgError::new(failure.code, failure.message).into()
+    }
+}
+
 impl From<ArrowError> for Failure {
     fn from(error: ArrowError) -> Self {
         Self::from(DataFusionError::from(error))
@@ -236,6 +243,13 @@ mod tests {
         let wrapped = DataFusionError::Context("while it ran".into(), Box::new(inner));
         let external = DataFusionError::External(Box::new(wrapped));
         assert_eq!(Failure::from(external).code, "22012");
+    }
+
+    #[test]
+    fn failures_in_plans_keep_code_and_message() {
+        let failure = DataFusionError::from(Failure::new("42703", "no such column"));
+        let failure = Failure::from(failure);
+        assert_eq!(failure.to_string(), "ERROR 42703: no such column");
     }
 
     #[test]

@@ -150,24 +150,29 @@ impl Server {
             }
         }
         drop(listener);
-        log::info!("stopping; {} connections", connections.len());
-        for (next, patience) in [
-            (Phase::Draining, grace),
-            (Phase::Cancelling, CANCEL_PATIENCE),
-        ] {
-            phase.send_replace(next);
-            let drained = async {
-                while let Some(ended) = connections.join_next().await {
-                    log_end(&ended);
-                }
-            };
-            if timeout(patience, drained).await.is_ok() {
-                break;
-            }
-        }
-        connections.shutdown().await;
+        end(connections, &phase, grace).await;
         Ok(())
     }
+}
+
+/// Ends all connections; see the file's header.
+async fn end(mut connections: JoinSet<()>, phase: &watch::Sender<Phase>, grace: Duration) {
+    log::info!("stopping; {} connections", connections.len());
+    for (next, patience) in [
+        (Phase::Draining, grace),
+        (Phase::Cancelling, CANCEL_PATIENCE),
+    ] {
+        phase.send_replace(next);
+        let drained = async {
+            while let Some(ended) = connections.join_next().await {
+                log_end(&ended);
+            }
+        };
+        if timeout(patience, drained).await.is_ok() {
+            break;
+        }
+    }
+    connections.shutdown().await;
 }
 
 /// Resolves on SIGTERM or SIGINT; made for [`Server::run`].

@@ -94,15 +94,7 @@ fn main() {
                 times.push(seconds * 1e9 / rows as f64);
             }
         }
-        let disk: i64 = metadata
-            .row_groups()
-            .iter()
-            .flat_map(|group| {
-                columns
-                    .iter()
-                    .map(|&column| group.column(column).compressed_size())
-            })
-            .sum();
+        let disk = bytes_on_disk(&metadata, columns);
         let ratio = |i: usize| {
             median(
                 times[i]
@@ -122,6 +114,18 @@ fn main() {
             ratio(2)
         );
     }
+}
+
+fn bytes_on_disk(metadata: &ParquetMetaData, columns: &[usize]) -> i64 {
+    metadata
+        .row_groups()
+        .iter()
+        .flat_map(|group| {
+            columns
+                .iter()
+                .map(|&column| group.column(column).compressed_size())
+        })
+        .sum()
 }
 
 /// Parquet's own reader: all columns, batch by batch.

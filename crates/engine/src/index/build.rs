@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use coscan_pg::PgError;
 use coscan_storage::device::FileVersion;
 use datafusion::catalog::TableProvider;
 use datafusion::common::TableReference;
@@ -75,9 +76,9 @@ impl Order<'_> {
     /// Builds the index; `None` if one of this name exists and that is no error.
     ///
     /// # Errors
-    /// `Plan` for a table that is not one of Parquet files, a column that does not exist or has no
-    /// order, and an index that exists or is being built; errors of reading and sorting; errors of
-    /// writing, which name the index and the folder.
+    /// 42P01 and 42703 for a table and a column that do not exist; `Plan` for a table that is not
+    /// one of Parquet files, a column without an order, and an index that exists or is being built;
+    /// errors of reading and sorting; errors of writing, which name the index and the folder.
     pub(super) async fn build(&self) -> Result<Option<Arc<Index>>> {
         let table = self.table().await?;
         let scan = self.scan(&table).await?;
@@ -279,7 +280,7 @@ impl Order<'_> {
         let table = self.state.schema_for_ref(reference)?.table(&name).await?;
         let Some(table) = table else {
             let text = format!("there is no table {}", self.table);
-            return Err(DataFusionError::Plan(text));
+            return Err(PgError::new("42P01", text).into());
         };
         if files_of(table.as_ref()).is_some() {
             Ok(table)
@@ -327,10 +328,8 @@ impl Order<'_> {
     async fn scan(&self, table: &Arc<dyn TableProvider>) -> Result<ScanPlan> {
         let settings = self.settings();
         let column = table.schema().index_of(self.column).map_err(|_| {
-            DataFusionError::Plan(format!(
-                "table {} has no column {}",
-                self.table, self.column
-            ))
+            let told = format!("table {} has no column {}", self.table, self.column);
+            DataFusionError::from(PgError::new("42703", told))
         })?;
         // DataFusion's own scan, which no rule has replaced.
         let plan = table

@@ -18,9 +18,9 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{CreateExternalTable, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use crate::index_catalog::{Folder, Index, Indexes, NamedFolder};
+use crate::inner_planner::InnerPlanner;
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::tables::partitioned::files_of;
@@ -34,11 +34,10 @@ pub(crate) fn look_for_indexes(builder: &mut SessionStateBuilder, resources: &We
         let factory = Tables { resources, inner };
         factories.insert(PARQUET.to_owned(), Arc::new(factory));
     }
-    let planner = builder.query_planner();
-    *planner = Some(Arc::new(Planner {
+    InnerPlanner::wrap(builder, |inner| Planner {
         resources: resources.clone(),
-        inner: planner.take(),
-    }));
+        inner,
+    });
 }
 
 /// DataFusion's name of the format in `CREATE EXTERNAL TABLE`.
@@ -98,8 +97,7 @@ pub(crate) async fn look_again(
 #[derive(Debug)]
 struct Planner {
     resources: Weak<Resources>,
-    /// `None` stands for DataFusion's own planner.
-    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    inner: InnerPlanner,
 }
 
 #[async_trait]
@@ -118,13 +116,7 @@ impl QueryPlanner for Planner {
             let broken = |index: &Index| index.broken().is_some();
             look_again(resources.indexes(), session.runtime_env(), broken).await;
         }
-        match &self.inner {
-            Some(inner) => inner.create_physical_plan(plan, session).await,
-            None => {
-                let planner = DefaultPhysicalPlanner::default();
-                planner.create_physical_plan(plan, session).await
-            }
-        }
+        self.inner.plan(plan, session).await
     }
 }
 

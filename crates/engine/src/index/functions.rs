@@ -264,7 +264,10 @@ impl Work {
         let resources = self.resources.upgrade().ok_or_else(gone)?;
         let folder = named_folder(&self.state);
         let known = |name| resources.indexes().named(name, folder.as_ref());
-        let missing = |name| DataFusionError::Plan(format!("there is no index {name}"));
+        let missing = |name| {
+            let told = format!("there is no index {name}");
+            DataFusionError::from(PgError::new("42704", told))
+        };
         match (self.verb, self.arguments.as_slice()) {
             (Verb::Create, [_, _, _, _, unsupported]) => Err(DataFusionError::Plan(format!(
                 "not supported: {unsupported}"
@@ -300,26 +303,28 @@ impl Work {
                 };
                 order.build().await
             }
-            (Verb::Drop, [name, if_exists]) => {
-                let Some(index) = known(name)? else {
-                    return match if_exists.as_str() {
-                        "true" => {
-                            let missing = || Notice::missing("index", name);
-                            Notices::say(self.state.config(), missing);
-                            Ok(None)
-                        }
-                        _ => Err(missing(name)),
-                    };
-                };
-                let store = self.state.runtime_env().object_store(&index.folder.store)?;
-                Run::of(self.state.config()).reach()?;
-                resources.indexes().drop_index(&store, &index).await?;
-                Ok(Some(index))
-            }
+            (Verb::Drop, [name, if_exists]) => match known(name)? {
+                Some(index) => {
+                    self.drop_index(&resources, &index).await?;
+                    Ok(Some(index))
+                }
+                None if if_exists == "true" => {
+                    let missing = || Notice::missing("index", name);
+                    Notices::say(self.state.config(), missing);
+                    Ok(None)
+                }
+                None => Err(missing(name)),
+            },
             _ => Err(DataFusionError::Internal(
                 "arguments were counted".to_owned(),
             )),
         }
+    }
+
+    async fn drop_index(&self, resources: &Resources, index: &Index) -> Result<()> {
+        let store = self.state.runtime_env().object_store(&index.folder.store)?;
+        Run::of(self.state.config()).reach()?;
+        resources.indexes().drop_index(&store, index).await
     }
 }
 

@@ -21,24 +21,20 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::exec::{OnceExec, Shared};
+use crate::inner_planner::InnerPlanner;
 
 /// Has queries in WITH computed once where their mentions may differ otherwise.
 pub(crate) fn plan_once(builder: &mut SessionStateBuilder) {
     coscan_pg::compute_once(builder);
-    let planner = builder.query_planner();
-    *planner = Some(Arc::new(Planner {
-        inner: planner.take(),
-    }));
+    InnerPlanner::wrap(builder, |inner| Planner { inner });
 }
 
 /// See the file's header.
 #[derive(Debug)]
 struct Planner {
-    /// `None` stands for DataFusion's own planner.
-    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    inner: InnerPlanner,
 }
 
 /// A query, by one of its mentions, and its plan.
@@ -56,7 +52,7 @@ impl QueryPlanner for Planner {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mentions = mentions(plan)?;
         if mentions.is_empty() {
-            return self.planned(plan, session).await;
+            return self.inner.plan(plan, session).await;
         }
         let mut queries: Vec<Planned> = vec![];
         for once in mentions {
@@ -64,28 +60,12 @@ impl QueryPlanner for Planner {
                 continue;
             }
             let input = read_from(once.input().as_ref().clone(), &queries)?;
-            let input = self.planned(&input, session).await?;
+            let input = self.inner.plan(&input, session).await?;
             let table = Arc::new(OnceTable(Shared::new(once.name(), input)));
             queries.push(Planned { once, table });
         }
         let plan = read_from(plan.clone(), &queries)?;
-        self.planned(&plan, session).await
-    }
-}
-
-impl Planner {
-    async fn planned(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match &self.inner {
-            Some(inner) => inner.create_physical_plan(plan, session).await,
-            None => {
-                let planner = DefaultPhysicalPlanner::default();
-                planner.create_physical_plan(plan, session).await
-            }
-        }
+        self.inner.plan(&plan, session).await
     }
 }
 

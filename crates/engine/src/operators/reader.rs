@@ -313,15 +313,8 @@ impl Reader {
             },
             Next::Wait => Poll::Pending,
             Next::Full => {
-                if let At::Shares { patience, .. } = &mut self.at
-                    && patience.is_none()
-                {
-                    self.counts.held.add(1);
-                    let mut held = Box::pin(sleep(PATIENCE));
-                    if held.poll_unpin(cx).is_ready() {
-                        return Ok(None);
-                    }
-                    *patience = Some(held);
+                if self.begins_to_wait(cx) {
+                    return Ok(None);
                 }
                 Poll::Pending
             }
@@ -343,6 +336,24 @@ impl Reader {
                 return Ok(None);
             }
         }))
+    }
+
+    /// Begins to wait for slower packets, unless it waits already. Returns whether the time is over
+    /// at once.
+    fn begins_to_wait(&mut self, cx: &mut Context<'_>) -> bool {
+        let At::Shares { patience, .. } = &mut self.at else {
+            return false;
+        };
+        if patience.is_some() {
+            return false;
+        }
+        self.counts.held.add(1);
+        let mut held = Box::pin(sleep(PATIENCE));
+        if held.poll_unpin(cx).is_ready() {
+            return true;
+        }
+        *patience = Some(held);
+        false
     }
 }
 

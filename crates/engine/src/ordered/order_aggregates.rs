@@ -122,20 +122,7 @@ impl Replacing<'_> {
             return Ok(as_it_was());
         }
         if let Some(ordered) = self.instead_of(node, above)? {
-            let is_one = node.output_partitioning().partition_count() == 1;
-            return Ok(
-                if is_one && ordered.output_partitioning().partition_count() > 1 {
-                    Replaced {
-                        node: Arc::new(CoalescePartitionsExec::new(ordered)),
-                        undivided: false,
-                    }
-                } else {
-                    Replaced {
-                        node: ordered,
-                        undivided: true,
-                    }
-                },
-            );
+            return Ok(in_place_of(node, ordered));
         }
         let before = node.children();
         if before.is_empty() {
@@ -194,6 +181,21 @@ impl Replacing<'_> {
             instead = ClusteredJoinExec::of(node, above.order, self.resources);
         }
         Ok(instead)
+    }
+}
+
+/// The node in place of `before`, in one partition if that has one.
+fn in_place_of(before: &Arc<dyn ExecutionPlan>, node: Arc<dyn ExecutionPlan>) -> Replaced {
+    let is_one = before.output_partitioning().partition_count() == 1;
+    if is_one && node.output_partitioning().partition_count() > 1 {
+        return Replaced {
+            node: Arc::new(CoalescePartitionsExec::new(node)),
+            undivided: false,
+        };
+    }
+    Replaced {
+        node,
+        undivided: true,
     }
 }
 

@@ -10,8 +10,6 @@ use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -20,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::index;
 use crate::plan::{FinestGroups, HideFloatBounds, MarkScans, NeedlessKeys, YieldingJoins};
-use crate::read::parquet_scan;
+use crate::read::replace_scans;
 use crate::session::{Engine, OnNodes, Session, add_settings};
 use crate::tables::one_listing::list_once;
 
@@ -83,17 +81,13 @@ impl PhysicalOptimizerRule for ForgetOrders {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let forgotten = plan.transform_up(|node| {
-            let Some((scan, _)) = parquet_scan(&node) else {
-                return Ok(Transformed::no(node));
-            };
+        replace_scans(plan, |scan, _| {
             let mut scan = scan.clone();
             scan.output_ordering = vec![];
             scan.output_partitioning = None;
             scan.preserve_order = false;
-            Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as _))
-        });
-        forgotten.data()
+            Ok(Some(scan))
+        })
     }
 
     fn name(&self) -> &'static str {

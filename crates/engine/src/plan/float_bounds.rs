@@ -13,11 +13,9 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::DynamicFilterTracking;
 use datafusion::physical_expr::utils::collect_columns;
@@ -25,8 +23,8 @@ use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::read::parquet_scan;
 use crate::read::prune::{bounds_that_count, is_float, without_float_bounds};
+use crate::read::replace_scans;
 
 /// Hides the bounds of floating-point columns from all rules that follow.
 #[derive(Debug)]
@@ -38,14 +36,7 @@ impl PhysicalOptimizerRule for HideFloatBounds {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let hidden = plan.transform_up(|node| {
-            let without = parquet_scan(&node).and_then(|(scan, _)| without_bounds(scan));
-            Ok(match without {
-                Some(scan) => Transformed::yes(DataSourceExec::from_data_source(scan) as _),
-                None => Transformed::no(node),
-            })
-        })?;
-        Ok(hidden.data)
+        replace_scans(plan, |scan, _| Ok(without_bounds(scan)))
     }
 
     fn name(&self) -> &'static str {

@@ -14,18 +14,16 @@ use std::sync::Arc;
 
 use datafusion::common::ColumnStatistics;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
-use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::read::parquet_scan;
+use crate::read::replace_scans;
 
 /// Hides the bounds of files that would prove an order in spite of NULLs.
 #[derive(Debug)]
@@ -37,14 +35,7 @@ impl PhysicalOptimizerRule for HideNullBounds {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let hidden = plan.transform_up(|node| {
-            let without = parquet_scan(&node).and_then(|(scan, _)| without_bounds(scan));
-            Ok(match without {
-                Some(scan) => Transformed::yes(DataSourceExec::from_data_source(scan) as _),
-                None => Transformed::no(node),
-            })
-        })?;
-        Ok(hidden.data)
+        replace_scans(plan, |scan, _| Ok(without_bounds(scan)))
     }
 
     fn name(&self) -> &'static str {

@@ -42,7 +42,7 @@ use super::{interesting_orders, needless_orders};
 use crate::cscan::{CScanSource, plain};
 use crate::probe::{ProbeSidePlan, SmoothPlan};
 use crate::read::scan::{Delivery, ScanPlan, files_of};
-use crate::read::{is_part, parquet_scan};
+use crate::read::{is_part, parquet_scan, replace_scans};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::tables::metadata::UNREADABLE;
@@ -140,22 +140,14 @@ impl PhysicalOptimizerRule for SwapScans {
         refuse_unreadable(&plan)?;
         let plan = needless_orders::forget(&plan, false, is_free)?;
         let mut by_index = false;
-        let swapped = plan.transform_up(|node| {
-            let swapped = match parquet_scan(&node) {
-                Some((scan, source)) if is_marked(source) && understood(scan, source) => {
-                    swap(&resources, settings, scan, source)?
-                }
-                _ => None,
-            };
-            Ok(match swapped {
-                Some(source) => {
-                    by_index |= source.is_by_index();
-                    Transformed::yes(DataSourceExec::from_data_source(source))
-                }
-                None => Transformed::no(node),
-            })
+        let mut plan = replace_scans(plan, |scan, source| {
+            if !is_marked(source) || !understood(scan, source) {
+                return Ok(None);
+            }
+            let swapped = swap(&resources, settings, scan, source)?;
+            by_index |= swapped.as_ref().is_some_and(CScanSource::is_by_index);
+            Ok(swapped)
         })?;
-        let mut plan = swapped.data;
         if by_index {
             // Scans by an index can return rows in the index's order, which makes some sorts
             // needless.

@@ -130,6 +130,27 @@ impl Engine {
         &self,
         rules: impl FnOnce(SessionStateBuilder) -> SessionStateBuilder,
     ) -> Session {
+        let builder = SessionStateBuilder::new()
+            .with_config(self.session_config())
+            .with_runtime_env(Arc::clone(self.runtime()))
+            .with_catalog_list(Arc::clone(self.catalogs()))
+            .with_default_features();
+        let mut builder = rules(coscan_pg::install(builder));
+        if self.resources().config().target_partitions.is_none() {
+            small_plans::allow(builder.config().get_or_insert_default());
+        }
+        // Before the rules that rewrite predicates, after the rule that expects UPDATE's original
+        // form.
+        let rules = &mut builder.analyzer().get_or_insert_default().rules;
+        let form = rules.iter().position(|rule| rule.name() == ASSIGNMENTS);
+        rules.insert(form.map_or(0, |at| at + 1), Arc::new(ChangeByQuery));
+        let mut state = builder.build();
+        registration::write_by_our_rules(&mut state);
+        Session::new(self.clone(), SessionContext::new_with_state(state))
+    }
+
+    /// The configuration of a new session, which is one of the engine's open ones from now on.
+    fn session_config(&self) -> SessionConfig {
         let config = self.resources().config();
         let mut options = SessionConfig::new()
             .with_information_schema(true)
@@ -170,23 +191,7 @@ impl Engine {
             .enable_aggregate_dynamic_filter_pushdown = false;
         // In nanoseconds, INT96 spans only 1677 to 2262, and other years would wrap around.
         options.options_mut().execution.parquet.coerce_int96 = Some("us".to_owned());
-        let builder = SessionStateBuilder::new()
-            .with_config(options)
-            .with_runtime_env(Arc::clone(self.runtime()))
-            .with_catalog_list(Arc::clone(self.catalogs()))
-            .with_default_features();
-        let mut builder = rules(coscan_pg::install(builder));
-        if config.target_partitions.is_none() {
-            small_plans::allow(builder.config().get_or_insert_default());
-        }
-        // Before the rules that rewrite predicates, after the rule that expects UPDATE's original
-        // form.
-        let rules = &mut builder.analyzer().get_or_insert_default().rules;
-        let form = rules.iter().position(|rule| rule.name() == ASSIGNMENTS);
-        rules.insert(form.map_or(0, |at| at + 1), Arc::new(ChangeByQuery));
-        let mut state = builder.build();
-        registration::write_by_our_rules(&mut state);
-        Session::new(self.clone(), SessionContext::new_with_state(state))
+        options
     }
 }
 

@@ -9,12 +9,12 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionContext;
 
 use super::allowance::Allowance;
 use super::catalogs::OwnCatalogs;
 use super::statements::check;
+use crate::inner_planner::InnerPlanner;
 use crate::right::Rights;
 use crate::rights::places;
 use crate::settings::Settings;
@@ -66,35 +66,15 @@ impl Confinement {
         if let Some(settings) = config.options_mut().extensions.get_mut::<Settings>() {
             settings.hold_to(self.rights);
         }
-        let planner = builder.query_planner();
-        *planner = Some(Arc::new(Guard {
-            inner: planner.take(),
-        }));
+        InnerPlanner::wrap(&mut builder, |inner| Guard { inner });
         SessionContext::new_with_state(builder.build())
-    }
-}
-
-impl Guard {
-    async fn planned(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match &self.inner {
-            Some(inner) => inner.create_physical_plan(plan, session).await,
-            None => {
-                let planner = DefaultPhysicalPlanner::default();
-                planner.create_physical_plan(plan, session).await
-            }
-        }
     }
 }
 
 /// Plans only what the session may run, however the statement reached the planner.
 #[derive(Debug)]
 struct Guard {
-    /// `None`: DataFusion's own planner.
-    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    inner: InnerPlanner,
 }
 
 #[async_trait]
@@ -108,11 +88,11 @@ impl QueryPlanner for Guard {
             check(state, plan)?;
         }
         if places::may_see(session.config()) {
-            return self.planned(plan, session).await;
+            return self.inner.plan(plan, session).await;
         }
         // R3: the session does not see where files are.
         let plan = places::settings_hidden(plan)?;
-        let physical = self.planned(&plan, session).await?;
+        let physical = self.inner.plan(&plan, session).await?;
         places::explained(&plan, physical, session.config().options())
     }
 }

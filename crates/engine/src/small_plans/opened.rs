@@ -4,7 +4,8 @@
 //! them and read their footers, which DataFusion has it do while it plans. Here each scan is made
 //! first. DataFusion then gets the plan with the scans that were made in place of the tables, so
 //! that no file is listed twice.
-//! Not here: what the sizes decide (`planner.rs`).
+//! Not here: what the sizes decide (`planner.rs`); one listing for several scans of a table
+//! (`tables/one_listing.rs`). Their filters may differ, so that no scan stands for another.
 //! Bounds: as many tables are opened at a time as DataFusion plans.
 
 use std::sync::{Arc, OnceLock};

@@ -20,11 +20,11 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SessionConfig;
 
 use super::one_partition::OnePartition;
 use super::opened::{in_one_partition, open, size, table_of, with_opened};
+use crate::inner_planner::InnerPlanner;
 use crate::settings::Settings;
 
 /// The most rows that the scans of a small plan have together. A core filters, joins and groups
@@ -37,10 +37,7 @@ const ROWS_MAX: u64 = 200_000;
 /// innermost of the engine's planners: those that change the session look for its state, and have
 /// to change what this one gets.
 pub(crate) fn plan_small(builder: &mut SessionStateBuilder) {
-    let planner = builder.query_planner();
-    *planner = Some(Arc::new(Planner {
-        inner: planner.take(),
-    }));
+    InnerPlanner::wrap(builder, |inner| Planner { inner });
 }
 
 /// Lets small plans of a session have one partition, until the session changes the number of
@@ -55,8 +52,7 @@ pub(crate) fn allow(config: &mut SessionConfig) {
 /// See the file's header.
 #[derive(Debug)]
 struct Planner {
-    /// `None` stands for DataFusion's own planner.
-    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    inner: InnerPlanner,
 }
 
 #[async_trait]
@@ -72,28 +68,12 @@ impl QueryPlanner for Planner {
             measured => measured?,
         };
         let Some(Measured { plan, is_small }) = measured else {
-            return self.planned(plan, session).await;
+            return self.inner.plan(plan, session).await;
         };
         if is_small {
-            return self.planned(&plan, &OnePartition::of(session)).await;
+            return self.inner.plan(&plan, &OnePartition::of(session)).await;
         }
-        self.planned(&plan, session).await
-    }
-}
-
-impl Planner {
-    async fn planned(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match &self.inner {
-            Some(inner) => inner.create_physical_plan(plan, session).await,
-            None => {
-                let planner = DefaultPhysicalPlanner::default();
-                planner.create_physical_plan(plan, session).await
-            }
-        }
+        self.inner.plan(&plan, session).await
     }
 }
 

@@ -74,9 +74,10 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
         }
         Statement::Insert(insert) => complete(state, insert).await?,
         Statement::Update(update) => {
-            check_assignments(update)?;
+            check_assignments(state, update)?;
             let table = target_of(state, &update.table.relation).await?;
             for assignment in &mut update.assignments {
+                fold_target(state, assignment);
                 with_default(state, assignment, table.as_ref())?;
             }
             if with.is_some() || update.from.is_some() {
@@ -110,7 +111,8 @@ async fn check_truncated(state: &SessionState, targets: &[TruncateTableTarget]) 
         if let Some((_, table)) = table_of(state, name).await?
             && table.table_type() == TableType::View
         {
-            return refuse("42809", &format!("\"{}\" is not a table", last_of(name)));
+            let told = format!("\"{}\" is not a table", last_of(state, name));
+            return refuse("42809", &told);
         }
     }
     Ok(())
@@ -184,7 +186,7 @@ async fn table_like(
     temporary: bool,
 ) -> Result<LogicalPlan> {
     let Some((_, table)) = table_of(state, &like.name).await? else {
-        let told = format!("relation \"{}\" does not exist", last_of(&like.name));
+        let told = format!("relation \"{}\" does not exist", last_of(state, &like.name));
         return refuse("42P01", &told);
     };
     let (fields, is_view) = match table.get_logical_plan() {
@@ -266,7 +268,7 @@ async fn target_of(state: &SessionState, factor: &TableFactor) -> Result<Arc<dyn
 ///
 /// # Errors
 /// 42703.
-fn check_assignments(update: &Update) -> Result<()> {
+fn check_assignments(state: &SessionState, update: &Update) -> Result<()> {
     for assignment in &update.assignments {
         let columns = match &assignment.target {
             AssignmentTarget::ColumnName(column) => std::slice::from_ref(column),
@@ -274,7 +276,7 @@ fn check_assignments(update: &Update) -> Result<()> {
         };
         for column in columns {
             if let [first, _, ..] = column.0.as_slice() {
-                let table = named(&update.table).map(|(name, _)| last_of(&name).to_owned())?;
+                let table = named(&update.table).map(|(name, _)| last_of(state, &name))?;
                 let told = format!("column \"{first}\" of relation \"{table}\" does not exist");
                 return refuse("42703", &told);
             }
@@ -330,7 +332,7 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     };
     let uuids: Vec<bool> = columns
         .iter()
-        .map(|column| is_file_uuid(&schema, column))
+        .map(|column| is_file_uuid(&schema, &last_of(state, column)))
         .collect();
     if uuids.contains(&true) {
         as_bytes(source, &uuids)?;
@@ -375,8 +377,8 @@ fn fit_columns(columns: &mut Vec<ObjectName>, names: &[ObjectName], given: usize
 }
 
 /// Whether a column holds a uuid as Parquet files do, in sixteen bytes.
-fn is_file_uuid(schema: &Schema, column: &ObjectName) -> bool {
-    let field = schema.field_with_name(last_of(column));
+fn is_file_uuid(schema: &Schema, column: &str) -> bool {
+    let field = schema.field_with_name(column);
     field.is_ok_and(|field| {
         *field.data_type() == DataType::FixedSizeBinary(16)
             && Target::of_field(field) == Some(Target::Uuid)
@@ -486,10 +488,14 @@ fn is_default(value: &Expr) -> bool {
         if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
 }
 
-/// The last part of a name.
-fn last_of(name: &ObjectName) -> &str {
+/// The last part of a name as the catalog has it: in lower case, unless it is quoted.
+fn last_of(state: &SessionState, name: &ObjectName) -> String {
+    let folds = state.config_options().sql_parser.enable_ident_normalization;
     let part = name.0.last().and_then(|part| part.as_ident());
-    part.map(|part| part.value.as_str()).unwrap_or_default()
+    part.map_or_else(String::new, |word| match word.quote_style {
+        None if folds => word.value.to_ascii_lowercase(),
+        _ => word.value.clone(),
+    })
 }
 
 /// A column's default, in SQL: its value, or the expression if the value is not always the same.
@@ -498,7 +504,7 @@ fn default_of(
     table: &dyn TableProvider,
     column: &ObjectName,
 ) -> Result<Expr> {
-    let Some(default) = table.get_column_default(last_of(column)) else {
+    let Some(default) = table.get_column_default(&last_of(state, column)) else {
         return Ok(Expr::value(Value::Null));
     };
     if !is_immutable(default)? {
@@ -540,6 +546,14 @@ fn with_typed_constants(expr: PlannedExpr) -> Result<PlannedExpr> {
     Ok(typed.data)
 }
 
+/// Writes the column of an assignment as its table has it. DataFusion takes it as written.
+fn fold_target(state: &SessionState, assignment: &mut Assignment) {
+    if let AssignmentTarget::ColumnName(column) = &mut assignment.target {
+        let name = last_of(state, column);
+        *column = ObjectName::from(Ident::with_quote('"', name));
+    }
+}
+
 fn with_default(
     state: &SessionState,
     assignment: &mut Assignment,
@@ -563,32 +577,9 @@ async fn update_of(
     let target = update.table.clone();
     let (name, alias) = named(&target)?;
     let schema = table.schema();
-    let mut values = Vec::with_capacity(schema.fields().len());
-    for field in schema.fields() {
-        let own = Ident::with_quote('"', field.name());
-        values.push((
-            own.clone(),
-            Expr::CompoundIdentifier(vec![alias.clone(), own]),
-        ));
-    }
-    for Assignment { target, value } in std::mem::take(&mut update.assignments) {
-        let AssignmentTarget::ColumnName(column) = target else {
-            return refuse(
-                "0A000",
-                "UPDATE of several columns by a subquery is not supported",
-            );
-        };
-        let column = last_of(&column);
-        let slot = values.iter_mut().find(|(own, _)| own.value == column);
-        let Some((_, slot)) = slot else {
-            let told = format!(
-                "column \"{column}\" of relation \"{}\" does not exist",
-                alias.value
-            );
-            return refuse("42703", &told);
-        };
-        *slot = value;
-    }
+    let assignments = std::mem::take(&mut update.assignments);
+    let table_name = last_of(state, &name);
+    let values = assigned(schema.fields(), &table_name, &alias, assignments)?;
     let mut from = vec![target];
     match update.from.take() {
         Some(UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more)) => {
@@ -636,6 +627,42 @@ async fn delete_of(
     };
     let rows = LogicalPlan::clone(&projection.input);
     Ok(changed(state, name, table, WriteOp::Delete, rows))
+}
+
+/// The new value of each column, by the column's name: what is assigned to it, or its own value,
+/// which the alias qualifies.
+///
+/// # Errors
+/// 42703 for a column that the table does not have, 0A000 for several at once.
+fn assigned(
+    columns: &Fields,
+    table: &str,
+    alias: &Ident,
+    assignments: Vec<Assignment>,
+) -> Result<Vec<(Ident, Expr)>> {
+    let values = columns.iter().map(|field| {
+        let own = Ident::with_quote('"', field.name());
+        let names = vec![alias.clone(), own.clone()];
+        (own, Expr::CompoundIdentifier(names))
+    });
+    let mut values: Vec<(Ident, Expr)> = values.collect();
+    for Assignment { target, value } in assignments {
+        let AssignmentTarget::ColumnName(column) = target else {
+            return refuse(
+                "0A000",
+                "UPDATE of several columns by a subquery is not supported",
+            );
+        };
+        let last = column.0.last().and_then(|part| part.as_ident());
+        let column = last.map(|last| last.value.as_str()).unwrap_or_default();
+        let slot = values.iter_mut().find(|(own, _)| own.value == column);
+        let Some((_, slot)) = slot else {
+            let told = format!("column \"{column}\" of relation \"{table}\" does not exist");
+            return refuse("42703", &told);
+        };
+        *slot = value;
+    }
+    Ok(values)
 }
 
 fn as_projection(plan: LogicalPlan) -> Option<Projection> {
@@ -696,7 +723,11 @@ fn named(target: &TableWithJoins) -> Result<(ObjectName, Ident)> {
     };
     let own = match alias {
         Some(alias) => alias.name.clone(),
-        None => Ident::with_quote('"', last_of(name)),
+        // Not folded: like the name, it is still to be read.
+        None => match name.0.last().and_then(|part| part.as_ident()) {
+            Some(last) => last.clone(),
+            None => return refuse("0A000", "only tables can be changed"),
+        },
     };
     Ok((name.clone(), own))
 }

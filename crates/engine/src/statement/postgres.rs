@@ -18,8 +18,15 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use super::parse::{keep_types, parse_statement, shape_datafusion, shape_statement};
 use super::split::StatementText;
 
-/// How errors begin that PostgreSQL's dialect itself finds, in PostgreSQL's words.
-const SYNTAX_ERROR: &str = "syntax error at or near";
+/// How errors begin that PostgreSQL's dialect itself finds. The generic dialect would read the same
+/// text in another way.
+const REFUSED: &[&str] = &[
+    "syntax error at or near",
+    "trailing junk after numeric literal at or near",
+    "a cast of the character of ESCAPE",
+    "invalid Unicode escape character",
+    "a backslash or a new line in a string with UESCAPE",
+];
 
 /// Parses one statement: usually into one syntax tree, into none for a text of comments.
 ///
@@ -48,7 +55,7 @@ fn read(sql: &str, large: bool) -> Result<Vec<DfStatement>> {
         Err(ParserError::RecursionLimitExceeded) => Err(too_deep()),
         // The generic dialect would take `SELECT 'a' 'b'` for a label. Only DataFusion's statements
         // have OPTIONS ('key' 'value').
-        Err(ParserError::ParserError(text)) if text.starts_with(SYNTAX_ERROR) => {
+        Err(ParserError::ParserError(text)) if is_refused(&text) => {
             match read_datafusion(sql, large) {
                 Ok(statements) if statements.iter().all(has_options) => Ok(statements),
                 _ => Err(PgError::new("42601", text).into()),
@@ -66,6 +73,10 @@ fn read(sql: &str, large: bool) -> Result<Vec<DfStatement>> {
             }
         }
     }
+}
+
+fn is_refused(error: &str) -> bool {
+    REFUSED.iter().any(|words| error.starts_with(*words))
 }
 
 /// Whether a statement is one of DataFusion's with OPTIONS.
@@ -202,5 +213,25 @@ fn message(error: ParserError) -> String {
     match error {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
         ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_postgresql_refuses_is_read_in_no_other_dialect() {
+        for sql in [
+            "SELECT 0x1F",
+            "SELECT 'a' 'b'",
+            "SELECT 'a' LIKE 'b' ESCAPE 'x'::bpchar",
+            "SELECT U&'d!0061' UESCAPE '+'",
+        ] {
+            let refused = read(sql, false).unwrap_err();
+            let code = PgError::of(&refused).map(PgError::code);
+            assert_eq!(code, Some("42601"), "{sql}");
+        }
     }
 }

@@ -5,6 +5,9 @@
 //! of two states. So if a plan scans a table more than once, its scans share one listing.
 //! Rejected: sharing listings between queries. Each query lists files itself, so that it sees
 //! files that were added or replaced since (`resources.rs`).
+//! Rejected: sharing listings in every plan, so that `small_plans/opened.rs` would keep no scans.
+//! With a cache DataFusion lists the whole table where a scan needs one folder of it, each plan
+//! would copy the state of its session, and each scan would be made twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,26 +23,22 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use super::partitioned::files_of;
+use crate::inner_planner::InnerPlanner;
 
 /// The most bytes for the listings of a plan; a table beyond that is listed for each scan.
 const LISTINGS_BYTES_MAX: usize = 64 << 20;
 
 /// Makes the scans of a plan list the files of each table once.
 pub(crate) fn list_once(builder: &mut SessionStateBuilder) {
-    let planner = builder.query_planner();
-    *planner = Some(Arc::new(Planner {
-        inner: planner.take(),
-    }));
+    InnerPlanner::wrap(builder, |inner| Planner { inner });
 }
 
 /// Plans with shared listings; see the file's header.
 #[derive(Debug)]
 struct Planner {
-    /// `None` stands for DataFusion's own planner.
-    inner: Option<Arc<dyn QueryPlanner + Send + Sync>>,
+    inner: InnerPlanner,
 }
 
 #[async_trait]
@@ -55,13 +54,7 @@ impl QueryPlanner for Planner {
             _ => None,
         };
         let session = once.as_ref().map_or(session, |once| once as &dyn Session);
-        match &self.inner {
-            Some(inner) => inner.create_physical_plan(plan, session).await,
-            None => {
-                let planner = DefaultPhysicalPlanner::default();
-                planner.create_physical_plan(plan, session).await
-            }
-        }
+        self.inner.plan(plan, session).await
     }
 }
 

@@ -230,13 +230,7 @@ async fn first_file(
     let on_web_server = matches!(url.scheme(), "http" | "https");
     let is_one = !url.is_collection() && url.get_glob().is_none();
     if on_web_server && is_one {
-        // DataFusion would list a missing file as a folder, which hardly any web server supports.
-        return match store.head(url.prefix()).await {
-            Err(object_store::Error::NotFound { .. }) => Err(DataFusionError::Configuration(
-                "the server has no such file".to_owned(),
-            )),
-            found => Ok(found?),
-        };
+        return file_at(url, store).await;
     }
     let unlistable = |error: DataFusionError| {
         if on_web_server {
@@ -282,6 +276,17 @@ async fn first_file(
         None => reason.to_owned(),
     };
     Err(DataFusionError::Configuration(reason))
+}
+
+/// The one file at a URL of a web server. DataFusion would list a missing one as a folder, which
+/// hardly any web server supports.
+async fn file_at(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<ObjectMeta> {
+    match store.head(url.prefix()).await {
+        Err(object_store::Error::NotFound { .. }) => Err(DataFusionError::Configuration(
+            "the server has no such file".to_owned(),
+        )),
+        found => Ok(found?),
+    }
 }
 
 fn unlisted(error: &DataFusionError) -> DataFusionError {

@@ -9,6 +9,7 @@
 //! | `names/` | columns and relations without a name, or of one name | names that DataFusion resolves as PostgreSQL does |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
 //! | `expressions/` | expressions in PostgreSQL's syntax | calls and operators that DataFusion plans |
+//! | `samples` | `t TABLESAMPLE SYSTEM (10)` | a subquery with a condition |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
 //! | `catalog/oids` | `'t'::regclass`, `oid::regtype::text` | functions that look up the catalog |
 //! | `catalog/hidden_columns` | `c.tableoid`, `c.xmin` of a table of `pg_catalog` | that table's oid, 1 |
@@ -32,6 +33,7 @@ mod own_exprs;
 mod parameters;
 mod queries;
 mod relations;
+mod samples;
 mod siblings;
 mod spelling;
 mod stored;
@@ -98,7 +100,7 @@ pub fn rewrite(statement: &mut Statement) {
         let _ = statement.walk(&mut expressions::Hypothetical);
     }
     if spelling.has_samples {
-        let _ = statement.walk(&mut queries::Samples);
+        let _ = statement.walk(&mut samples::Samples);
     }
     queries::rewrite(statement);
     if spelling.reads_catalog {

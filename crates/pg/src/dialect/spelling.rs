@@ -79,10 +79,12 @@ impl VisitorMut for Spelling {
             } => {
                 self.calls.note_arguments(&arguments.args);
                 unqualify(name);
+                fold(name);
             }
             TableFactor::Function { name, args, .. } => {
                 self.calls.note_arguments(args);
                 unqualify(name);
+                fold(name);
             }
             TableFactor::Table { name, .. } => {
                 let words: Vec<_> = name.0.iter().filter_map(ObjectNamePart::as_ident).collect();
@@ -163,6 +165,15 @@ fn unqualify(name: &mut ObjectName) {
         && let Some(last) = name.0.pop()
     {
         name.0 = vec![last];
+    }
+}
+
+/// Folds the name of a function in FROM. DataFusion looks it up as it is written.
+fn fold(name: &mut ObjectName) {
+    if let Some(ObjectNamePart::Identifier(word)) = name.0.last_mut()
+        && word.quote_style.is_none()
+    {
+        word.value.make_ascii_lowercase();
     }
 }
 

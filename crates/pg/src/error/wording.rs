@@ -46,13 +46,14 @@ pub(super) fn plan(text: &str) -> PgError {
 /// Translates an error about an unsupported feature.
 pub(super) fn not_implemented(text: &str) -> PgError {
     let text = first_line(text);
-    // sqlparser writes the types it knows in capitals.
-    let is_plain = |name: &str| {
+    // sqlparser writes the types it knows in capitals, and the others as the client did.
+    let is_plain = |name: &String| {
         name.bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_.".contains(&byte))
     };
-    if let Some(name) = text.strip_prefix("Unsupported SQL type ")
-        && is_plain(name)
+    let unknown = text.strip_prefix("Unsupported SQL type ");
+    let unknown = unknown.map(str::to_ascii_lowercase);
+    if let Some(name) = unknown.filter(is_plain)
         && !name.rsplit('.').next().is_some_and(is_type)
     {
         return PgError::new("42704", format!("type \"{name}\" does not exist"));

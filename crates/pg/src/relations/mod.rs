@@ -75,7 +75,7 @@ impl RelationPlanner for Relations {
             sample: Some(_), ..
         } = &relation
         {
-            // DataFusion would return all rows. `dialect/queries/samples.rs` writes other forms.
+            // DataFusion would return all rows. `dialect/samples.rs` writes other forms.
             let text = "this form of TABLESAMPLE is not supported";
             return Err(PgError::new("0A000", text).into());
         }

@@ -6,6 +6,7 @@
 //!
 //! Not here: COPY with DataFusion's options, which DataFusion plans; `COPY … FROM STDIN`.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use bytes::{BufMut, BytesMut};
@@ -60,15 +61,27 @@ impl Force {
     fn of(columns: &[Ident]) -> Self {
         match columns {
             [every] if is_every_column(&every.value) => Self::All,
-            named => Self::Named(named.iter().map(|column| column.value.clone()).collect()),
+            named => Self::Named(named.iter().map(folded).collect()),
         }
     }
 
-    fn is_of(&self, column: Option<&Column>) -> bool {
+    /// Whether the values of a column are quoted. Of columns with one name the first is meant.
+    fn is_of(&self, columns: &[Column], index: usize) -> bool {
         match self {
             Self::All => true,
-            Self::Named(names) => column.is_some_and(|column| names.contains(&column.name)),
+            Self::Named(names) => columns.get(index).is_some_and(|column| {
+                let is_same = |other: &Column| other.name == column.name;
+                names.contains(&column.name) && !columns[..index].iter().any(is_same)
+            }),
         }
+    }
+}
+
+/// A name as PostgreSQL folds it: in lower case, unless it is quoted.
+fn folded(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_ascii_lowercase(),
     }
 }
 
@@ -143,9 +156,9 @@ pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatemen
         },
     };
     let options = Options::read(options, legacy_options)?;
-    let (stored_as, options) = match options.format.as_str() {
+    let (stored_as, options) = match options.format.as_deref() {
         // DataFusion writes these formats itself.
-        known @ ("parquet" | "json" | "arrow") => (known.to_owned(), vec![]),
+        Some(known @ ("parquet" | "json" | "arrow")) => (known.to_owned(), vec![]),
         _ => {
             let format = options.format()?.to_text();
             let option = (OPTION.to_owned(), Value::SingleQuotedString(format));
@@ -214,13 +227,13 @@ fn select(table: &ObjectName, columns: &[Ident]) -> Result<SqlStatement, Failure
 /// The options as given, in either syntax.
 #[derive(Default)]
 struct Options {
-    format: String,
+    format: Option<String>,
     delimiter: Option<char>,
     null: Option<String>,
-    header: bool,
+    header: Option<bool>,
     quote: Option<char>,
     escape: Option<char>,
-    force: Force,
+    force: Option<Force>,
 }
 
 impl Options {
@@ -228,13 +241,13 @@ impl Options {
         let mut read = Self::default();
         for option in options {
             match option {
-                CopyOption::Format(format) => read.format = format.value.to_lowercase(),
-                CopyOption::Delimiter(delimiter) => read.delimiter = Some(*delimiter),
-                CopyOption::Null(null) => read.null = Some(null.clone()),
-                CopyOption::Header(header) => read.header = *header,
-                CopyOption::Quote(quote) => read.quote = Some(*quote),
-                CopyOption::Escape(escape) => read.escape = Some(*escape),
-                CopyOption::ForceQuote(columns) => read.force = Force::of(columns),
+                CopyOption::Format(word) => note(&mut read.format, word.value.to_lowercase())?,
+                CopyOption::Delimiter(delimiter) => note(&mut read.delimiter, *delimiter)?,
+                CopyOption::Null(null) => note(&mut read.null, null.clone())?,
+                CopyOption::Header(header) => note(&mut read.header, *header)?,
+                CopyOption::Quote(quote) => note(&mut read.quote, *quote)?,
+                CopyOption::Escape(escape) => note(&mut read.escape, *escape)?,
+                CopyOption::ForceQuote(columns) => note(&mut read.force, Force::of(columns))?,
                 CopyOption::Encoding(encoding)
                     if ["utf8", "utf-8"].contains(&encoding.to_lowercase().as_str()) => {}
                 other => {
@@ -246,19 +259,21 @@ impl Options {
         }
         for option in legacy {
             match option {
-                CopyLegacyOption::Binary => "binary".clone_into(&mut read.format),
-                CopyLegacyOption::Delimiter(delimiter) => read.delimiter = Some(*delimiter),
-                CopyLegacyOption::Null(null) => read.null = Some(null.clone()),
-                CopyLegacyOption::Header => read.header = true,
+                CopyLegacyOption::Binary => note(&mut read.format, "binary".to_owned())?,
+                CopyLegacyOption::Delimiter(delimiter) => note(&mut read.delimiter, *delimiter)?,
+                CopyLegacyOption::Null(null) => note(&mut read.null, null.clone())?,
+                CopyLegacyOption::Header => note(&mut read.header, true)?,
                 CopyLegacyOption::Csv(options) => {
-                    "csv".clone_into(&mut read.format);
+                    note(&mut read.format, "csv".to_owned())?;
                     for option in options {
                         match option {
-                            CopyLegacyCsvOption::Header => read.header = true,
-                            CopyLegacyCsvOption::Quote(quote) => read.quote = Some(*quote),
-                            CopyLegacyCsvOption::Escape(escape) => read.escape = Some(*escape),
+                            CopyLegacyCsvOption::Header => note(&mut read.header, true)?,
+                            CopyLegacyCsvOption::Quote(quote) => note(&mut read.quote, *quote)?,
+                            CopyLegacyCsvOption::Escape(escape) => {
+                                note(&mut read.escape, *escape)?;
+                            }
                             CopyLegacyCsvOption::ForceQuote(columns) => {
-                                read.force = Force::of(columns);
+                                note(&mut read.force, Force::of(columns))?;
                             }
                             CopyLegacyCsvOption::ForceNotNull(_) => {
                                 let text = "COPY TO does not support FORCE NOT NULL";
@@ -277,84 +292,122 @@ impl Options {
         Ok(read)
     }
 
-    fn format(self) -> Result<CopyFormat, Failure> {
-        let invalid = |text: &str| Err(Failure::new("22023", text));
-        let plain = self.quote.is_none() && self.escape.is_none() && self.force == Force::default();
-        match self.format.as_str() {
-            "binary" => {
-                if self.delimiter.is_some() || self.null.is_some() || self.header || !plain {
-                    return invalid("COPY in binary has no delimiter, NULL, header or quotes");
-                }
-                Ok(CopyFormat::Binary)
-            }
-            "" | "text" => {
-                if !plain {
-                    return invalid("COPY quotes in CSV only");
-                }
-                let delimited = Delimited {
-                    delimiter: one_byte(self.delimiter.unwrap_or('\t'), "delimiter")?,
-                    null: self.null.unwrap_or_else(|| "\\N".to_owned()),
-                    header: self.header,
-                };
-                let separator = char::from(delimited.delimiter);
-                if separator.is_ascii_lowercase()
-                    || separator.is_ascii_digit()
-                    || "\\.\r\n".contains(separator)
-                {
-                    let text = format!("COPY delimiter cannot be {separator:?}");
-                    return Err(Failure::new("22023", text));
-                }
-                delimited.check()?;
-                Ok(CopyFormat::Text(delimited))
-            }
-            "csv" => {
-                let quote = one_byte(self.quote.unwrap_or('"'), "quote")?;
-                let escape = match self.escape {
-                    Some(escape) => one_byte(escape, "escape")?,
-                    None => quote,
-                };
-                let delimited = Delimited {
-                    delimiter: one_byte(self.delimiter.unwrap_or(','), "delimiter")?,
-                    null: self.null.unwrap_or_default(),
-                    header: self.header,
-                };
-                if delimited.delimiter == quote {
-                    return invalid("COPY delimiter and quote must be different");
-                }
-                if delimited.null.as_bytes().contains(&quote) {
-                    return invalid(
-                        "CSV quote character must not appear in the NULL specification",
-                    );
-                }
-                if matches!(delimited.delimiter, b'\r' | b'\n') {
-                    return invalid("COPY delimiter cannot be newline or carriage return");
-                }
-                delimited.check()?;
-                Ok(CopyFormat::Csv {
-                    delimited,
-                    quote,
-                    escape,
-                    force: self.force,
-                })
-            }
-            other => {
+    fn format(&self) -> Result<CopyFormat, Failure> {
+        match self.format.as_deref() {
+            Some("binary") => self.binary(),
+            None | Some("text") => self.text(),
+            Some("csv") => self.csv(),
+            Some(other) => {
                 let text = format!("COPY format {other:?} not recognized");
                 Err(Failure::new("22023", text))
             }
         }
     }
+
+    fn binary(&self) -> Result<CopyFormat, Failure> {
+        let (code, option) = if self.delimiter.is_some() {
+            ("42601", "DELIMITER")
+        } else if self.null.is_some() {
+            ("42601", "NULL")
+        } else if self.header == Some(true) {
+            ("0A000", "HEADER")
+        } else {
+            self.check_plain()?;
+            return Ok(CopyFormat::Binary);
+        };
+        let text = format!("cannot specify {option} in BINARY mode");
+        Err(Failure::new(code, text))
+    }
+
+    fn text(&self) -> Result<CopyFormat, Failure> {
+        let delimited = self.delimited('\t', "\\N")?;
+        let separator = char::from(delimited.delimiter);
+        if separator.is_ascii_lowercase()
+            || separator.is_ascii_digit()
+            || ['\\', '.'].contains(&separator)
+        {
+            let text = format!("COPY delimiter cannot be \"{separator}\"");
+            return Err(Failure::new("22023", text));
+        }
+        self.check_plain()?;
+        delimited.check()?;
+        Ok(CopyFormat::Text(delimited))
+    }
+
+    fn csv(&self) -> Result<CopyFormat, Failure> {
+        let delimited = self.delimited(',', "")?;
+        let quote = one_byte(self.quote.unwrap_or('"'), "quote")?;
+        if delimited.delimiter == quote {
+            let text = "COPY delimiter and quote must be different";
+            return Err(Failure::new("22023", text));
+        }
+        let escape = match self.escape {
+            Some(escape) => one_byte(escape, "escape")?,
+            None => quote,
+        };
+        delimited.check()?;
+        if delimited.null.as_bytes().contains(&quote) {
+            let text = "CSV quote character must not appear in the NULL specification";
+            return Err(Failure::unsupported(text));
+        }
+        Ok(CopyFormat::Csv {
+            delimited,
+            quote,
+            escape,
+            force: self.force.clone().unwrap_or_default(),
+        })
+    }
+
+    /// What the text and CSV formats share, with the format's own delimiter and NULL unless others
+    /// are given.
+    fn delimited(&self, delimiter: char, null: &str) -> Result<Delimited, Failure> {
+        let delimiter = one_byte(self.delimiter.unwrap_or(delimiter), "delimiter")?;
+        if matches!(delimiter, b'\r' | b'\n') {
+            let text = "COPY delimiter cannot be newline or carriage return";
+            return Err(Failure::new("22023", text));
+        }
+        let null = self.null.as_deref().unwrap_or(null);
+        if null.contains(['\r', '\n']) {
+            let text = "COPY null representation cannot use newline or carriage return";
+            return Err(Failure::new("22023", text));
+        }
+        Ok(Delimited {
+            delimiter,
+            null: null.to_owned(),
+            header: self.header.unwrap_or_default(),
+        })
+    }
+
+    /// Checks that nothing is said of quotes, which only CSV has.
+    fn check_plain(&self) -> Result<(), Failure> {
+        let option = if self.quote.is_some() {
+            "quote"
+        } else if self.escape.is_some() {
+            "escape"
+        } else if self.force.is_some() {
+            "force quote"
+        } else {
+            return Ok(());
+        };
+        let text = format!("COPY {option} available only in CSV mode");
+        Err(Failure::unsupported(text))
+    }
+}
+
+/// Notes an option, which must not be given twice.
+fn note<T>(option: &mut Option<T>, value: T) -> Result<(), Failure> {
+    match option.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Failure::syntax("conflicting or redundant options")),
+    }
 }
 
 impl Delimited {
+    /// Checks that NULL does not look like the end of a value.
     fn check(&self) -> Result<(), Failure> {
-        let null = self.null.as_bytes();
-        if null.contains(&self.delimiter) {
+        if self.null.as_bytes().contains(&self.delimiter) {
             let text = "COPY delimiter must not appear in the NULL specification";
-            return Err(Failure::new("22023", text));
-        }
-        if null.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
-            let text = "COPY null representation cannot use newline or carriage return";
-            return Err(Failure::new("22023", text));
+            return Err(Failure::unsupported(text));
         }
         Ok(())
     }
@@ -448,6 +501,33 @@ impl CopyFormat {
             escape,
             force,
         })
+    }
+
+    /// Checks the names of the columns that are always quoted.
+    ///
+    /// # Errors
+    /// 42703 for one that the rows do not have, 42701 for one that is named twice.
+    pub(crate) fn check(&self, columns: &[Column]) -> Result<(), Failure> {
+        let Self::Csv {
+            force: Force::Named(names),
+            ..
+        } = self
+        else {
+            return Ok(());
+        };
+        let known: HashSet<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+        let mut seen = HashSet::new();
+        for name in names {
+            if !known.contains(name.as_str()) {
+                let text = format!("column \"{name}\" does not exist");
+                return Err(Failure::new("42703", text));
+            }
+            if !seen.insert(name) {
+                let text = format!("column \"{name}\" specified more than once");
+                return Err(Failure::new("42701", text));
+            }
+        }
+        Ok(())
     }
 
     /// The bytes before the first row of a file.
@@ -582,7 +662,7 @@ impl CopyFormat {
                         Some(write) => {
                             value.clear();
                             write(row, &mut value)?;
-                            let forced = force.is_of(columns.get(index));
+                            let forced = force.is_of(columns, index);
                             let quoting = forced || delimited.needs_quotes(&value, *quote, width);
                             put_csv(&value, quoting, *quote, *escape, out);
                         }

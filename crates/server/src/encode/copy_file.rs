@@ -39,6 +39,7 @@ use coscan_pg::output::{CellWriter, IntervalStyle, cell_writer, in_style};
 
 use super::columns::{Column, columns};
 use super::copy::{CopyFormat, FORMAT, OPTION};
+use crate::failure::Failure;
 
 /// Registers the format with a session.
 pub(crate) fn register(session: &SessionContext) {
@@ -172,7 +173,8 @@ impl DataSink for Sink {
         mut rows: SendableRecordBatchStream,
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let columns = columns(&self.schema, &[]).map_err(external)?;
+        let columns = columns(&self.schema, &[])?;
+        self.format.check(&columns)?;
         let store = context.runtime_env().object_store(&self.store)?;
         let style = IntervalStyle::of(context.session_config().options());
         let mut file = BufWriter::new(store, self.target.clone());
@@ -209,8 +211,7 @@ fn put_batch(
         let writer = cell_writer(array, binary)?;
         Ok((writer, array.logical_nulls()))
     });
-    let cells = cells.collect::<std::result::Result<Vec<_>, crate::failure::Failure>>();
-    let cells = cells.map_err(external)?;
+    let cells = cells.collect::<std::result::Result<Vec<_>, Failure>>()?;
     for row in 0..batch.num_rows() {
         let of_row = cells.iter().map(|(write, nulls)| -> Option<&CellWriter> {
             let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
@@ -222,8 +223,4 @@ fn put_batch(
         })?;
     }
     Ok(())
-}
-
-fn external(failure: crate::failure::Failure) -> DataFusionError {
-    DataFusionError::External(Box::new(failure))
 }

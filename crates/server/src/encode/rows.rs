@@ -100,6 +100,7 @@ impl Rows {
     /// Sends the rows as COPY data. The tag becomes `COPY`.
     pub(crate) fn copy_as(&mut self, format: CopyFormat) -> Result<(), Failure> {
         self.reformat(&[i16::from(format.is_binary())])?;
+        format.check(&self.columns)?;
         self.copy = Some(format);
         self.tag = "COPY";
         Ok(())

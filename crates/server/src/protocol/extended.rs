@@ -243,26 +243,10 @@ impl Connection {
                     .await;
             }
             let is_planned = plan.is_some();
-            let outcome = match plan {
-                Some(plan) => {
-                    self.session.settings.drop_requests();
-                    if let Action::Declare { name, declared, .. } = action {
-                        self.declare_bound(name, *declared, plan, &mut interrupt)
-                            .await?;
-                        return self.complete("DECLARE CURSOR".to_owned());
-                    }
-                    let formats = portal.formats.as_slice();
-                    self.start_bound(plan, &prepared, action, formats, &mut interrupt)
-                        .await?
-                }
-                None => {
-                    // In this protocol the client asks for the description itself, if it wants
-                    // one.
-                    self.described = true;
-                    let outcome = self.perform(action, &portal.formats, &mut interrupt).await;
-                    self.described = false;
-                    outcome?
-                }
+            let formats = portal.formats.as_slice();
+            let outcome = self.run_bound(plan, &prepared, action, formats, &mut interrupt);
+            let Some(outcome) = outcome.await? else {
+                return self.complete("DECLARE CURSOR".to_owned());
             };
             match outcome {
                 Outcome::Done(tag) => {
@@ -283,6 +267,31 @@ impl Connection {
             .await?;
         self.portals.put_back(name, portal);
         Ok(())
+    }
+
+    /// Runs the statement of a portal, by its plan if it has one. `None`: the plan is a cursor's.
+    async fn run_bound(
+        &mut self,
+        plan: Option<LogicalPlan>,
+        prepared: &Prepared,
+        action: &Action,
+        formats: &[i16],
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<Outcome>, Halt> {
+        let Some(plan) = plan else {
+            // In this protocol the client asks for the description itself, if it wants one.
+            self.described = true;
+            let outcome = self.perform(action, formats, interrupt).await;
+            self.described = false;
+            return outcome.map(Some);
+        };
+        self.session.settings.drop_requests();
+        if let Action::Declare { name, declared, .. } = action {
+            self.declare_bound(name, *declared, plan, interrupt).await?;
+            return Ok(None);
+        }
+        let outcome = self.start_bound(plan, prepared, action, formats, interrupt);
+        outcome.await.map(Some)
     }
 
     /// Sends the first `max` rows of a FETCH. The rest of it waits in the portal for the next
@@ -384,9 +393,13 @@ impl Connection {
                 self.grant_settings().await?;
                 if sent.complete {
                     self.end_copy(rows)?;
-                    let tag = rows.tag;
+                    let (tag, is_copy) = (rows.tag, rows.copy_format().is_some());
                     self.complete(rows_tag(tag, sent.rows))?;
-                    *state = State::Done(tag);
+                    *state = if is_copy {
+                        State::Spent
+                    } else {
+                        State::Done(tag)
+                    };
                 } else {
                     self.suspend()?;
                 }

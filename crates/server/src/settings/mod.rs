@@ -391,6 +391,19 @@ impl Settings {
             Some(value) => self.changed.insert(known.name, value.clone()),
             None => self.changed.remove(known.name),
         };
+        self.reset_effects(session, known).await?;
+        self.publish(session);
+        Ok(known
+            .reported
+            .then(|| (known.name, self.value(session, known))))
+    }
+
+    /// Resets what a setting changes beside its value.
+    async fn reset_effects(
+        &mut self,
+        session: &SessionContext,
+        known: &'static Known,
+    ) -> Result<(), Failure> {
         match known.rule {
             Rule::Timeout => match self.initial.timeouts.get(known.name) {
                 Some(timeout) => drop(self.timeouts.insert(known.name, *timeout)),
@@ -423,10 +436,7 @@ impl Settings {
             }
             _ => {}
         }
-        self.publish(session);
-        Ok(known
-            .reported
-            .then(|| (known.name, self.value(session, known))))
+        Ok(())
     }
 
     /// Changes a timeout, and returns it as SHOW writes it; 0 stands for none.
@@ -650,7 +660,7 @@ fn is_default(value: &Expr) -> bool {
             && (word.value.eq_ignore_ascii_case("default") || word.value.eq_ignore_ascii_case("local")))
 }
 
-/// The value of a setting as text: literals without their quotes, words unchanged.
+/// The value of a setting as text: literals without their quotes, words folded.
 fn text(value: &Expr) -> Result<String, Failure> {
     match value {
         Expr::Value(value) => match &value.value {
@@ -663,7 +673,10 @@ fn text(value: &Expr) -> Result<String, Failure> {
                 ))),
             },
         },
-        Expr::Identifier(word) => Ok(word.value.clone()),
+        Expr::Identifier(word) => Ok(match word.quote_style {
+            Some(_) => word.value.clone(),
+            None => word.value.to_ascii_lowercase(),
+        }),
         Expr::CompoundIdentifier(_) | Expr::UnaryOp { .. } => {
             Ok(value.to_string().replace(' ', ""))
         }

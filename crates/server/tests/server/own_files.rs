@@ -442,6 +442,11 @@ async fn uuids_from_files_can_be_compared_and_stored() {
             &format!("5 | 3 | {ab}"),
         );
         run(
+            "INSERT INTO t (U) VALUES ('22222222-2222-2222-2222-222222222222')",
+            "",
+        );
+        run("SELECT count(*) FROM t WHERE u::text LIKE '2%'", "1");
+        run(
             &format!("CREATE TABLE own AS SELECT u FROM t WHERE u = '{ab}'"),
             "",
         );

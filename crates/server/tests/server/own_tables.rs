@@ -252,6 +252,23 @@ async fn messages_up_to_a_sync_are_one_transaction() {
     done.await.unwrap();
 }
 
+/// The expected answers are PostgreSQL's.
+#[tokio::test(flavor = "multi_thread")]
+async fn words_that_settings_get_are_folded() {
+    answers(&[
+        ("SET application_name = MyApp", ""),
+        ("SHOW application_name", "myapp"),
+        ("SET application_name = \"MyApp\"", ""),
+        ("SHOW application_name", "MyApp"),
+        ("SET search_path TO PUBLIC", ""),
+        ("SHOW search_path", "public"),
+        ("CREATE VIEW v AS SELECT 1 AS x", ""),
+        ("SELECT x FROM public.v", "1"),
+        ("SET client_encoding TO UTF8; SET DateStyle = ISO, MDY", ""),
+    ])
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn rollback_restores_settings() {
     answers(&[
@@ -589,6 +606,48 @@ async fn rows_can_be_changed_by_rows_of_other_tables() {
             "",
         ),
         ("SELECT a, b, c FROM t ORDER BY a", "7 | r | 2"),
+    ])
+    .await;
+}
+
+/// The expected answers are PostgreSQL's.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_changed_columns_are_folded() {
+    answers(&[
+        (
+            "CREATE TABLE t (a int DEFAULT 7, b text DEFAULT 'd', \"B\" text)",
+            "",
+        ),
+        (
+            "INSERT INTO t (A, B) VALUES (1, DEFAULT), (DEFAULT, 'x')",
+            "",
+        ),
+        (
+            "INSERT INTO t (A, B) VALUES (3, (SELECT 'y')), (DEFAULT, 'z')",
+            "",
+        ),
+        (
+            "SELECT a, b, \"B\" FROM t ORDER BY a, b",
+            "1 | d | NULL; 3 | y | NULL; 7 | x | NULL; 7 | z | NULL",
+        ),
+        ("UPDATE t SET B = 'n' WHERE A = 1", ""),
+        (
+            "UPDATE T SET B = T.b || 'm', \"B\" = 'M' FROM (SELECT 3 AS k) s WHERE s.k = T.A",
+            "",
+        ),
+        (
+            "WITH q AS (SELECT 7 AS k) \
+             UPDATE T SET A = 8, B = DEFAULT WHERE A IN (SELECT k FROM q) AND B = 'x'",
+            "",
+        ),
+        ("UPDATE t SET (A, B) = (9, DEFAULT) WHERE b = 'z'", ""),
+        (
+            "SELECT a, b, \"B\" FROM t ORDER BY a, b",
+            "1 | n | NULL; 3 | ym | M; 8 | d | NULL; 9 | d | NULL",
+        ),
+        ("UPDATE t SET \"A\" = 1", "error 42703"),
+        ("UPDATE t SET \"A\" = 1 FROM (SELECT 1) s", "error 42703"),
+        ("UPDATE t SET a = 1, A = 2", "error 42601"),
     ])
     .await;
 }

@@ -217,18 +217,7 @@ impl<'a> Mapper<'a> {
         let rows = row_group.num_rows().unsigned_abs();
         let cuts = cuts(row_group, pages, target_bytes);
         let base = self.done.chunks.len();
-        let mut chunks: Vec<FileChunk> = cuts
-            .windows(2)
-            .map(|cut| FileChunk {
-                pieces: vec![Piece {
-                    row_group: index,
-                    rows: cut[0]..cut[1],
-                }],
-                rows: cut[1] - cut[0],
-                ..empty_chunk(self.root_count)
-            })
-            .collect();
-
+        let mut chunks = parts_of(index, &cuts, self.root_count);
         let mut shared: BTreeMap<(usize, usize, usize), Vec<Range<u64>>> = BTreeMap::new();
         for (leaf, (column, index)) in row_group.columns().iter().zip(pages).enumerate() {
             let root = self.roots[leaf];
@@ -277,6 +266,19 @@ impl<'a> Mapper<'a> {
             .shared
             .sort_by_key(|s| (s.column, s.first, s.last));
     }
+}
+
+/// The chunks of a row group that is split at these rows, without their bytes.
+fn parts_of(row_group: usize, cuts: &[u64], root_count: usize) -> Vec<FileChunk> {
+    let parts = cuts.windows(2).map(|cut| FileChunk {
+        pieces: vec![Piece {
+            row_group,
+            rows: cut[0]..cut[1],
+        }],
+        rows: cut[1] - cut[0],
+        ..empty_chunk(root_count)
+    });
+    parts.collect()
 }
 
 /// The rows at which to split a row group, including its first row and its end: at least 2,

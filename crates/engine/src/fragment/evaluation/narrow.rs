@@ -302,34 +302,10 @@ impl NarrowOp {
             }
             Self::Multiply(_) => {
                 let sides = [first, second()?];
-                let (a, b) = (sides[0].bounds(), sides[1].bounds());
-                let corners = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
-                let low = corners.iter().copied().min()?;
-                let high = corners.iter().copied().max()?;
+                let (low, high) = product(sides[0].bounds(), sides[1].bounds())?;
                 Some(made(sides, rows, fits(low, high)?, Product))
             }
-            Self::Whole(op, _, (least, greatest)) => {
-                let sides = [first, second()?];
-                let (a, b) = (sides[0].bounds(), sides[1].bounds());
-                let (low, high) = match op {
-                    Operator::Plus => (a.0 + b.0, a.1 + b.1),
-                    Operator::Minus => (a.0 - b.1, a.1 - b.0),
-                    _ => {
-                        let corners = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
-                        let least = corners.iter().copied().min()?;
-                        (least, corners.iter().copied().max()?)
-                    }
-                };
-                if low < *least || high > *greatest {
-                    return None;
-                }
-                let bounds = fits(low, high)?;
-                Some(match op {
-                    Operator::Plus => made(sides, rows, bounds, Sum(1, 1)),
-                    Operator::Minus => made(sides, rows, bounds, Difference(1, 1)),
-                    _ => made(sides, rows, bounds, Product),
-                })
-            }
+            Self::Whole(op, _, of_type) => whole(*op, [first, second()?], rows, *of_type),
             Self::Negate(_) => {
                 let (low, high) = first.bounds();
                 let sides = [Side::Constant(0), first];
@@ -348,6 +324,37 @@ impl NarrowOp {
             }
         }
     }
+}
+
+/// The bounds of the products of values with these bounds.
+fn product(a: (i128, i128), b: (i128, i128)) -> Option<(i128, i128)> {
+    let corners = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
+    let low = corners.iter().copied().min()?;
+    Some((low, corners.iter().copied().max()?))
+}
+
+/// Plus, minus or multiply of integers, if no result leaves the bounds of their type.
+fn whole(
+    op: Operator,
+    sides: [Side<'_>; 2],
+    rows: usize,
+    (least, greatest): (i128, i128),
+) -> Option<Narrow> {
+    let (a, b) = (sides[0].bounds(), sides[1].bounds());
+    let (low, high) = match op {
+        Operator::Plus => (a.0 + b.0, a.1 + b.1),
+        Operator::Minus => (a.0 - b.1, a.1 - b.0),
+        _ => product(a, b)?,
+    };
+    if low < least || high > greatest {
+        return None;
+    }
+    let bounds = fits(low, high)?;
+    Some(match op {
+        Operator::Plus => made(sides, rows, bounds, Sum(1, 1)),
+        Operator::Minus => made(sides, rows, bounds, Difference(1, 1)),
+        _ => made(sides, rows, bounds, Product),
+    })
 }
 
 /// The result of an operation with its bounds.

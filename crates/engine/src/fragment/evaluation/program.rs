@@ -483,6 +483,17 @@ impl Class {
         if groups > GROUPS_MAX || groups > GROUPS_FEW && groups * ROWS_PER_GROUP > seen {
             return Err(Stop::StatesTooLarge(self.key.clone()));
         }
+        self.feed(graph, frame, input)
+    }
+
+    /// Feeds the aggregates with the rows of a frame, whose groups were found.
+    fn feed(
+        &mut self,
+        graph: &Graph,
+        frame: &mut Frame,
+        input: &dyn Fn(usize) -> Result<ArrayRef>,
+    ) -> Result<(), Stop> {
+        let groups = self.groups.len();
         self.histogram.clear();
         let (group_of, histogram) = (self.group_of.as_slice(), &mut self.histogram);
         for slot in &mut self.aggregates {

@@ -184,20 +184,7 @@ impl OtherSide {
         missing: &[usize],
         asks: &Asks<'_>,
     ) -> Result<HashMap<usize, Arc<DecodedChunk>>> {
-        let chunks: Vec<usize> = missing.iter().map(|at| self.chunks[*at].chunk).collect();
-        for chunk in &chunks {
-            // The chunk may still be claimed by an earlier read, or by a reader that was dropped.
-            self.running.claims.give_back(*chunk);
-        }
-        // Ordered, so that it takes no turns: the consumer holds a chunk of the driving table.
-        let run = Run::new(&chunks, &self.running.pipelines, 1, true);
-        let mut rows = ByChunk::new(
-            Arc::clone(&self.execution),
-            Some(vec![Arc::new(run)]),
-            asks.partition,
-            asks.batch_rows,
-            &self.execution.metrics,
-        );
+        let mut rows = self.reader(missing, asks);
         let position = |chunk: usize| {
             let of = |at: &&usize| self.chunks[**at].chunk == chunk;
             missing.iter().find(of).copied()
@@ -246,6 +233,24 @@ impl OtherSide {
             }
         }
         Ok(read)
+    }
+
+    /// A reader of the chunks at these positions.
+    fn reader(&self, missing: &[usize], asks: &Asks<'_>) -> ByChunk {
+        let chunks: Vec<usize> = missing.iter().map(|at| self.chunks[*at].chunk).collect();
+        for chunk in &chunks {
+            // The chunk may still be claimed by an earlier read, or by a reader that was dropped.
+            self.running.claims.give_back(*chunk);
+        }
+        // Ordered, so that it takes no turns: the consumer holds a chunk of the driving table.
+        let run = Run::new(&chunks, &self.running.pipelines, 1, true);
+        ByChunk::new(
+            Arc::clone(&self.execution),
+            Some(vec![Arc::new(run)]),
+            asks.partition,
+            asks.batch_rows,
+            &self.execution.metrics,
+        )
     }
 
     fn check_bounds(&self, at: usize, batches: &[RecordBatch]) -> Result<()> {

@@ -70,6 +70,16 @@ impl Noted {
         })
     }
 
+    /// Notes what a scan costs, and its key.
+    fn reads(&mut self, source: &DataSourceExec) {
+        let (cost_bytes, key) = scan(source).unwrap_or_default();
+        self.cost_bytes = cost_bytes;
+        self.key = key.map(|key| {
+            self.uses(key.from_elsewhere);
+            Arc::new(PlanKey::new(key.text, key.functions, Vec::new()))
+        });
+    }
+
     fn uses(&mut self, used: Vec<Elsewhere>) {
         for one in used {
             if !self.used.contains(&one) {
@@ -141,12 +151,7 @@ pub(super) fn note(node: &Arc<dyn ExecutionPlan>) -> Noted {
         return noted;
     }
     if let Some(source) = node.downcast_ref::<DataSourceExec>() {
-        let (cost_bytes, key) = scan(source).unwrap_or_default();
-        noted.cost_bytes = cost_bytes;
-        noted.key = key.map(|key| {
-            noted.uses(key.from_elsewhere);
-            Arc::new(PlanKey::new(key.text, key.functions, Vec::new()))
-        });
+        noted.reads(source);
         return noted;
     }
     let mut writer = KeyWriter::of_operator();

@@ -21,7 +21,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{
-    CreateExternalTable, DdlStatement, LogicalPlan, Statement, TableType,
+    CreateExternalTable, CreateView, DdlStatement, LogicalPlan, Statement, TableType,
 };
 use datafusion::prelude::SessionContext;
 
@@ -65,13 +65,8 @@ pub async fn execute(
             create_table(context, state, create, is_own, replaced.take())?
         }
         LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
-            check_size(&create.input)?;
-            check_mentions(&create.input)?;
-            let query = marked_sets(Arc::unwrap_or_clone(create.input))?;
-            let query = typed_lists(typed_frames(query)?, state.config_options())?;
-            create.input = Arc::new(unknown_as_text(query)?);
             create.temporary &= !is_own;
-            create.definition = create.definition.as_deref().map(without_operators);
+            let create = with_kept_query(&state, create)?;
             let plan = LogicalPlan::Ddl(DdlStatement::CreateView(create));
             run.reach()?;
             context.execute_logical_plan(plan).await?
@@ -253,6 +248,17 @@ async fn create_external_table(
     run.reach()?;
     register(context, &name, table, create.or_replace, replaced)?;
     nothing(context)
+}
+
+/// CREATE VIEW with its query in the form in which the view keeps it.
+fn with_kept_query(state: &SessionState, mut create: CreateView) -> Result<CreateView> {
+    check_size(&create.input)?;
+    check_mentions(&create.input)?;
+    let query = marked_sets(Arc::unwrap_or_clone(create.input))?;
+    let query = typed_lists(typed_frames(query)?, state.config_options())?;
+    create.input = Arc::new(unknown_as_text(query)?);
+    create.definition = create.definition.as_deref().map(without_operators);
+    Ok(create)
 }
 
 /// Each time that a view is named its volatile queries are computed, but a plan of the view has one

@@ -368,13 +368,29 @@ fn balance_sets(body: &mut SetExpr) -> ControlFlow<StatementError> {
             None => return nothing,
         }
     }
-    let mut operands = Vec::new();
     let empty = SetExpr::Values(datafusion::sql::sqlparser::ast::Values {
         explicit_row: false,
         value_keyword: false,
         rows: vec![],
     });
-    let mut rest = mem::replace(body, empty);
+    let operands = operands_of(mem::replace(body, empty), kind);
+    limit("operands of UNION", operands.len(), OPERANDS_MAX)?;
+    let join = |left, right| SetExpr::SetOperation {
+        op: SetOperator::Union,
+        set_quantifier: kind,
+        left: Box::new(left),
+        right: Box::new(right),
+    };
+    if let Some(balanced) = balanced(operands, join) {
+        *body = balanced;
+    }
+    nothing
+}
+
+/// The operands of a chain of UNIONs of one kind, in order.
+fn operands_of(chain: SetExpr, kind: SetQuantifier) -> Vec<SetExpr> {
+    let mut operands = Vec::new();
+    let mut rest = chain;
     loop {
         match rest {
             SetExpr::SetOperation {
@@ -393,17 +409,7 @@ fn balance_sets(body: &mut SetExpr) -> ControlFlow<StatementError> {
         }
     }
     operands.reverse();
-    limit("operands of UNION", operands.len(), OPERANDS_MAX)?;
-    let join = |left, right| SetExpr::SetOperation {
-        op: SetOperator::Union,
-        set_quantifier: kind,
-        left: Box::new(left),
-        right: Box::new(right),
-    };
-    if let Some(balanced) = balanced(operands, join) {
-        *body = balanced;
-    }
-    nothing
+    operands
 }
 
 /// Joins neighbours pairwise, in order, until one operand is left.

@@ -343,7 +343,7 @@ fn output(key: &Expr, items: &[SelectItem]) -> Option<Expr> {
     match key {
         Expr::Identifier(name) => {
             let named = items.iter().find_map(|item| match item {
-                SelectItem::ExprWithAlias { expr, alias } if alias.value == name.value => {
+                SelectItem::ExprWithAlias { expr, alias } if folded(alias) == folded(name) => {
                     Some(expr)
                 }
                 _ => None,

@@ -12,12 +12,12 @@
 //! | `alike` | `sum(x::int), sum(x::bigint)` | aggregates with names of their own |
 //! | `items` | `generate_series(1, t.x)` in FROM | LATERAL |
 //! | `windows` | `OVER w`, `OVER (w ROWS …)` | windows written out |
-//! | `samples` | `t TABLESAMPLE SYSTEM (10)` | a subquery with a condition |
 //! | `aliases` | `(VALUES (1, 2)) AS t(a)` | all columns named |
 //! | here | `ORDER BY a, b, a` | `ORDER BY a, b` |
 //! | here | `DISTINCT ON (b, 1) … ORDER BY a, b` | `DISTINCT ON (a, b) … ORDER BY a, b` |
 //!
-//! Not here: subqueries (`subqueries/`), INTERSECT ALL and the checks of plans (`analysis/`).
+//! Not here: TABLESAMPLE (`samples.rs`), subqueries (`subqueries/`), INTERSECT ALL and the checks
+//! of plans (`analysis/`).
 
 mod aliases;
 mod alike;
@@ -26,7 +26,6 @@ mod items;
 mod limits;
 mod outer_aggregates;
 mod rows;
-mod samples;
 mod set_keys;
 pub(crate) mod using;
 mod values;
@@ -41,7 +40,6 @@ use datafusion::sql::sqlparser::ast::{
 use super::ast::{each_branch, item_expr};
 use crate::visits::Walk;
 use limits::position;
-pub(super) use samples::Samples;
 
 /// Rewrites the clauses of all queries of a statement.
 pub(super) fn rewrite(statement: &mut Statement) {

@@ -414,9 +414,14 @@ fn write_out(select: &mut Select, items: &[Columns]) {
 }
 
 fn all_but(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> SelectItem {
-    let except = merged.split_first().map(|(first, rest)| ExceptSelectItem {
-        first_element: first.clone(),
-        additional_elements: rest.to_vec(),
+    // DataFusion takes the names after EXCEPT as they are written.
+    let mut merged = merged.iter().map(|name| Ident {
+        value: folded(name),
+        ..name.clone()
+    });
+    let except = merged.next().map(|first_element| ExceptSelectItem {
+        first_element,
+        additional_elements: merged.collect(),
     });
     // The table's row (`row_column`) is not among its columns.
     let row = ObjectName::from(vec![Ident::with_quote('"', row_column(&folded(table)))]);

@@ -63,6 +63,14 @@ async fn copy_to_stdout_sends_rows() {
             "\"4\",\"6\"\n",
         ),
         (
+            "COPY (SELECT 'x' a, 'y' \"A\", 'z' a) TO STDOUT (FORMAT csv, FORCE_QUOTE (A))",
+            "\"x\",y,z\n",
+        ),
+        (
+            "COPY (SELECT 'x' \"A\", 'y' a, 'z' b) TO STDOUT CSV FORCE QUOTE A, \"A\"",
+            "\"x\",\"y\",z\n",
+        ),
+        (
             "COPY people (id) TO STDOUT (FORCE_QUOTE *, FORMAT csv, DELIMITER ';')",
             "\"1\"\n\"2\"\n\"3\"\n",
         ),
@@ -165,6 +173,43 @@ async fn a_copy_that_fails_leaves_the_connection_usable() {
             .get::<_, i32>(0),
         1
     );
+}
+
+#[tokio::test]
+async fn refused_options_have_postgres_codes() {
+    let server = TestServer::start().await;
+    let client = server.connect().await;
+    for (options, code) in [
+        ("(FORMAT binary, DELIMITER ',')", "42601"),
+        ("(FORMAT binary, NULL '')", "42601"),
+        ("(FORMAT binary, HEADER)", "0A000"),
+        ("(FORMAT binary, FORCE_QUOTE *)", "0A000"),
+        ("(QUOTE '|')", "0A000"),
+        ("(ESCAPE '|')", "0A000"),
+        ("(FORCE_QUOTE (id))", "0A000"),
+        ("(DELIMITER 'a')", "22023"),
+        ("(DELIMITER '.')", "22023"),
+        ("(DELIMITER E'\\n', QUOTE '|')", "22023"),
+        ("(NULL E'a\\nb', QUOTE '|')", "22023"),
+        ("(DELIMITER 'N')", "0A000"),
+        ("(FORMAT csv, DELIMITER '|', QUOTE '|')", "22023"),
+        ("(FORMAT csv, NULL 'a,b')", "0A000"),
+        ("(FORMAT csv, NULL 'a\"b')", "0A000"),
+        ("(FORMAT csv, FORCE_QUOTE (id, nix))", "42703"),
+        ("(FORMAT csv, FORCE_QUOTE (\"ID\"))", "42703"),
+        ("(FORMAT csv, FORCE_QUOTE (id, ID))", "42701"),
+        ("(FORMAT csv, FORMAT csv)", "42601"),
+        ("(FORMAT csv, HEADER false, HEADER)", "42601"),
+        ("(FORMAT csv, FORCE_QUOTE (id), FORCE_QUOTE *)", "42601"),
+        ("BINARY CSV", "42601"),
+        ("DELIMITER '|' CSV DELIMITER ';'", "42601"),
+        ("CSV HEADER QUOTE '|' HEADER", "42601"),
+    ] {
+        let sql = format!("COPY people TO STDOUT {options}");
+        assert_eq!(state(client.simple_query(&sql).await), code, "{sql}");
+    }
+    let sql = "COPY (SELECT 1 WHERE false) TO STDOUT (FORMAT binary, HEADER false)";
+    assert_eq!(copied(&client, sql).await.len(), 19 + 2);
 }
 
 /// The client can read a COPY of endless rows only if it is streamed.
@@ -309,6 +354,10 @@ async fn copy_to_writes_files_on_the_server() {
             "{options}: {text}"
         );
     }
+    let target = path("refused.csv");
+    let sql = format!("COPY t TO '{target}' (FORMAT csv, FORCE_QUOTE (id, nix))");
+    assert_eq!(state(client.execute(sql.as_str(), &[]).await), "42703");
+    assert!(!folder.path().join("refused.csv").exists());
     for options in ["(FORMAT csv)", "(FORMAT parquet)", "STORED AS PARQUET", ""] {
         let sql = format!("COPY t TO '{}' {options}", path("missing/out.parquet"));
         let refused = client.execute(sql.as_str(), &[]).await;

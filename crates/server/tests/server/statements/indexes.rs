@@ -68,6 +68,14 @@ async fn index_statements_return_no_rows() {
     );
     let shown = client.query("SHOW INDEXES", &[]).await.unwrap();
     assert_eq!(shown[0].get::<_, &str>("index"), "i");
+    for (sql, code) in [
+        ("DROP INDEX nix", "42704"),
+        ("REFRESH INDEX nix", "42704"),
+        ("CREATE INDEX j ON nix (k)", "42P01"),
+        ("CREATE INDEX j ON t (nix)", "42703"),
+    ] {
+        assert_eq!(state(client.simple_query(sql).await), code, "{sql}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

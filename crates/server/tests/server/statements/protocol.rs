@@ -375,6 +375,11 @@ async fn portals_end_with_their_transaction_or_savepoint() {
         assert_eq!(client.messages(&[bind, run]).error, None);
         begins(&client.messages(&[run]), "error 55000");
         client.simple("ROLLBACK");
+        // So does a COPY.
+        client.prepare("c", "COPY (SELECT 1) TO STDOUT", &[]);
+        let bind: (u8, &[u8]) = (b'B', b"r\0c\0\0\0\0\0\0\0");
+        let run: (u8, &[u8]) = (b'E', b"r\0\0\0\0\0");
+        begins(&client.messages(&[bind, run, run]), "error 55000");
         let two_formats: (u8, &[u8]) = (b'B', b"p\0s\0\0\0\0\0\0\x02\0\0\0\0");
         begins(&client.messages(&[two_formats]), "error 08P01");
         client.prepare("", "SELECT $2::int", &[]);

@@ -133,7 +133,7 @@ fn judged(column: &ColumnChunkMetaData, statistics: &Statistics, ordered: bool) 
 }
 
 /// The statistics without a number of distinct values, and with bounds only if `keep` and if the
-/// bounds make sense.
+/// bounds make sense. Longer than a screen: one arm per type.
 fn rebuilt(
     statistics: &Statistics,
     column: &ColumnDescriptor,

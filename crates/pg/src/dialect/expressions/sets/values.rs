@@ -18,11 +18,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitorMut, WildcardAdditionalOptions,
+    Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{each_branch, last_word};
+use crate::dialect::names::folded;
 use crate::names::{is_of_set, of_set};
 use crate::visits::Walk;
 
@@ -91,7 +93,7 @@ fn in_select(select: &mut Select, keys: &mut [&mut Expr], marks: bool) {
     if sets.is_empty() {
         return;
     }
-    let is_named = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if alias.value == VALUE);
+    let is_named = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if folded(alias) == VALUE);
     let is_output = select.projection.iter().any(is_named);
     if sets.len() == 1 || marks {
         expand_wildcards(select, &sets, marks);
@@ -136,6 +138,10 @@ struct Set {
 }
 
 impl Set {
+    fn is_named(&self, word: &Ident) -> bool {
+        folded(&self.alias) == folded(word)
+    }
+
     /// The items for all columns.
     fn items(&self) -> Vec<SelectItem> {
         let column = |name: Ident| Expr::CompoundIdentifier(vec![self.alias.clone(), name]);
@@ -182,7 +188,7 @@ fn set(factor: &TableFactor) -> Option<Set> {
             .or_else(|| name.strip_prefix("json_"));
         matches!(of, Some("array_elements" | "array_elements_text"))
     });
-    let is_other = alias.columns.is_empty() && alias.name.value != VALUE;
+    let is_other = alias.columns.is_empty() && folded(&alias.name) != VALUE;
     (is_set && is_other).then(|| Set {
         alias: alias.name.clone(),
         ordinality: *with_ordinality,
@@ -203,7 +209,7 @@ fn expand_star(select: &mut Select, sets: &[Set], marks: bool) {
     }
     let items = factors(select).enumerate().map(|(place, factor)| {
         let table = name(factor)?;
-        let Some(set) = sets.iter().find(|set| set.alias.value == table.value) else {
+        let Some(set) = sets.iter().find(|set| set.is_named(&table)) else {
             let table = SelectItemQualifiedWildcardKind::ObjectName(vec![table].into());
             let options = WildcardAdditionalOptions::default();
             return Some(vec![SelectItem::QualifiedWildcard(table, options)]);
@@ -271,9 +277,10 @@ fn expand_wildcards(select: &mut Select, sets: &[Set], marks: bool) {
             SelectItem::QualifiedWildcard(
                 SelectItemQualifiedWildcardKind::ObjectName(table),
                 options,
-            ) if is_plain(options) => sets
-                .iter()
-                .find(|set| *table == ObjectName::from(vec![set.alias.clone()])),
+            ) if is_plain(options) => match table.0.as_slice() {
+                [ObjectNamePart::Identifier(table)] => sets.iter().find(|set| set.is_named(table)),
+                _ => None,
+            },
             _ => None,
         };
         let Some(set) = found else {
@@ -305,13 +312,14 @@ impl Values {
     /// The column of a set that an expression calls `value`.
     fn column(&self, expr: &Expr) -> Option<Expr> {
         let alias = match expr {
-            Expr::Identifier(name) if name.value == VALUE && self.depth == 0 => {
+            Expr::Identifier(name) if self.depth == 0 && folded(name) == VALUE => {
                 self.only.clone()?
             }
             Expr::CompoundIdentifier(words) => match words.as_slice() {
-                [table, column] if column.value == VALUE => {
+                [table, column] if folded(column) == VALUE => {
+                    let table = folded(table);
                     let mut aliases = self.aliases.iter();
-                    aliases.find(|alias| alias.value == table.value)?.clone()
+                    aliases.find(|alias| folded(alias) == table)?.clone()
                 }
                 _ => return None,
             },

@@ -16,13 +16,13 @@ use datafusion::sql::sqlparser::ast::{
     UnaryOperator, Value, VisitorMut,
 };
 
-use crate::dialect::ast::{call, expression, literal_text, template, text};
+use super::ast::{call, expression, literal_text, template, text};
 use crate::functions::FAIL;
 
 /// The alias of the table in the subquery. No statement can use this name.
 const SAMPLED: &str = "sampled\u{1f}";
 
-pub(in crate::dialect) struct Samples;
+pub(super) struct Samples;
 
 impl VisitorMut for Samples {
     type Break = ();
