@@ -12,11 +12,13 @@
 //! | `open_queries.rs` | which queries does a session have open, and what do they wait for? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
+//! | `settings/` | what do SET, RESET and SHOW do? |
 //! | `start.rs` | how does a plan start? |
 //! | `task_context.rs` | what do the tasks of a plan find in their context? |
 //! | `ext.rs` | how does an embedder's DataFusion session get cooperative scans? |
 //!
-//! Not here: which settings a session may change (`settings/`).
+//! Not here: Coscan's own settings (`../settings/`), and which of them a session may change
+//! (`../rights/settings.rs`).
 
 mod admission;
 mod block;
@@ -29,6 +31,7 @@ mod on_nodes;
 mod open_queries;
 mod prepared;
 mod rust;
+pub mod settings;
 mod start;
 mod task_context;
 
@@ -50,7 +53,7 @@ use crate::settings::EngineConfig;
 use crate::small_plans;
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
-pub use block::{AfterFailure, Block, BlockStatement, BlockStatus, Transaction, TransactionModes};
+pub use block::{AfterFailure, Block, BlockStatement, BlockStatus, Transaction};
 use catalog::{Place, SharedTables, system_tables};
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
@@ -60,6 +63,7 @@ pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
 pub use prepared::Prepared;
 pub use rust::Statement;
+pub use settings::TransactionModes;
 pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 
 /// The catalog and the schema that every session sees.

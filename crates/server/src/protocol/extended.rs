@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use coscan::running::{Answer, rows_tag};
+use coscan::session_settings::show_schema;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
@@ -23,7 +24,7 @@ use super::perform::copied;
 use crate::encode::{Declared, Walk, columns, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
-use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State, show_schema};
+use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State};
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {

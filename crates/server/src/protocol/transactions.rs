@@ -157,7 +157,6 @@ impl Connection {
         }
         self.transaction.begin(&self.session).await?;
         let session = &mut self.session;
-        session.settings.keep_modes(&session.context)?;
         let before = session.settings.modes(&session.context);
         let reports = session.settings.grant(&session.context).await?;
         self.report(reports)?;

@@ -14,7 +14,6 @@ use futures::FutureExt;
 use futures::executor::block_on;
 use tokio::task::coop::unconstrained;
 
-use super::modes::TransactionModes;
 use super::statement::BlockStatement;
 use super::status::BlockStatus;
 use super::transaction::Transaction;
@@ -22,6 +21,7 @@ use crate::error::Result;
 use crate::running::Running;
 use crate::session::Session;
 use crate::session::rust::Statement;
+use crate::session::settings::TransactionModes;
 use crate::session::start::{StartOptions, TransactionRules};
 use crate::session_names::{Confinement, begin_own};
 

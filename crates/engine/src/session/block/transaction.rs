@@ -13,8 +13,8 @@ use coscan_pg::PgError;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
-use super::modes::TransactionModes;
 use super::status::{AfterFailure, BlockStatus};
+use crate::session::settings::TransactionModes;
 use crate::session_names::{SavedOwn, Snapshot, commit_own, save_own};
 
 /// A session's transaction: that of its block, or that of a statement outside of one. Its owner

@@ -1,5 +1,5 @@
-//! Saved settings: those at the start of a transaction, for ROLLBACK, and those after the startup
-//! message, for RESET.
+//! Saved settings: those at the start of a transaction, for ROLLBACK, and those with which the
+//! session started, for RESET.
 //!
 //! Not here: SET LOCAL, which COMMIT undoes too (`local.rs`). Settings that apply to all sessions
 //! (C2) are not restored, just as PostgreSQL does not undo ALTER SYSTEM.
@@ -9,17 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::common::config::{ConfigEntry, ConfigOptions};
+use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
 use super::local::Local;
 use super::modes::{ISOLATION, READ_ONLY};
-use super::{CHECKSUMS, MEMORY, Settings, entries, restore};
-use crate::failure::Failure;
-use crate::net::Keepalive;
+use super::options::{CHECKSUMS, MEMORY, entries, restore};
+use super::values::Keepalive;
+use super::{Report, SessionSettings};
 
-/// One connection's settings at some time.
+/// One session's settings at some time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SavedSettings {
+pub struct SavedSettings {
     pub(super) changed: BTreeMap<&'static str, String>,
     pub(super) timeouts: BTreeMap<&'static str, Duration>,
     pub(super) keepalive: Keepalive,
@@ -28,19 +29,20 @@ pub(crate) struct SavedSettings {
     pub(super) options: Arc<ConfigOptions>,
 }
 
-impl Settings {
-    /// Makes the present values, which include the startup message, those that RESET restores.
-    pub(crate) fn have_started(&mut self, session: &SessionContext) {
-        self.initial = self.saved(session);
-        self.publish(session);
+impl SessionSettings {
+    /// Makes the present values, such as those of a client's startup message, the ones that RESET
+    /// restores, and publishes them.
+    pub fn have_started(&mut self, context: &SessionContext) {
+        self.initial = self.saved(context);
+        self.publish(context);
     }
 
-    /// Resets all settings but the modes of the current transaction, if they are
-    /// [kept](Settings::keep_modes). Returns the changes to report to the client.
-    pub(crate) async fn reset_all(
-        &mut self,
-        session: &SessionContext,
-    ) -> Result<Vec<(&'static str, String)>, Failure> {
+    /// RESET ALL: resets all settings but the modes of the current transaction, if they are
+    /// [kept](SessionSettings::keep_modes). Returns the changes to report to a client.
+    ///
+    /// # Errors
+    /// As [`SessionSettings::bring_back`].
+    pub async fn reset_all(&mut self, context: &SessionContext) -> Result<Vec<Report>> {
         let mut wanted = self.initial.clone();
         for mode in [READ_ONLY, ISOLATION] {
             if let Some(value) = self.changed.get(mode) {
@@ -50,12 +52,13 @@ impl Settings {
                 wanted.local.insert(mode.to_owned(), before.clone());
             }
         }
-        self.bring_back(session, wanted).await
+        self.bring_back(context, wanted).await
     }
 
-    pub(crate) fn saved(&self, session: &SessionContext) -> SavedSettings {
-        let state = session.state_ref();
-        let options = Arc::clone(state.read().config().options());
+    /// The present settings, for [`SessionSettings::bring_back`].
+    #[must_use]
+    pub fn saved(&self, context: &SessionContext) -> SavedSettings {
+        let options = Arc::clone(context.state_ref().read().config_options());
         SavedSettings {
             changed: self.changed.clone(),
             timeouts: self.timeouts.clone(),
@@ -67,42 +70,42 @@ impl Settings {
     }
 
     /// Restores saved settings, all that it can even if one of them fails. Returns the changes to
-    /// report to the client.
-    pub(crate) async fn bring_back(
+    /// report to a client.
+    ///
+    /// # Errors
+    /// If an option cannot have its old value.
+    pub async fn bring_back(
         &mut self,
-        session: &SessionContext,
+        context: &SessionContext,
         saved: SavedSettings,
-    ) -> Result<Vec<(&'static str, String)>, Failure> {
-        let before = self.reports(session);
+    ) -> Result<Vec<Report>> {
+        let before = self.reports(context);
         self.changed = saved.changed;
         self.timeouts = saved.timeouts;
         self.keepalive = saved.keepalive;
         self.local = saved.local;
         self.board.put_back_custom(saved.custom);
-        let restored = restore_all(session, &saved.options).await;
-        self.publish(session);
+        let restored = restore_all(context, &saved.options).await;
+        self.publish(context);
         restored?;
-        let mut now = self.reports(session);
+        let mut now = self.reports(context);
         now.retain(|report| !before.contains(report));
         Ok(now)
     }
 }
 
 /// Sets the session's options to the values in `wanted`.
-async fn restore_all(session: &SessionContext, wanted: &Arc<ConfigOptions>) -> Result<(), Failure> {
-    let state = session.state();
-    if Arc::ptr_eq(state.config().options(), wanted) {
+async fn restore_all(context: &SessionContext, wanted: &Arc<ConfigOptions>) -> Result<()> {
+    let now = Arc::clone(context.state_ref().read().config_options());
+    if Arc::ptr_eq(&now, wanted) {
         return Ok(());
     }
-    let now = entries(state.config().options());
-    let now: BTreeMap<_, _> = now
-        .into_iter()
-        .map(|entry| (entry.key, entry.value))
-        .collect();
+    let now = entries(&now).into_iter();
+    let now: BTreeMap<_, _> = now.map(|entry| (entry.key, entry.value)).collect();
     let mut outcome = Ok(());
     for ConfigEntry { key, value, .. } in entries(wanted) {
         if key != MEMORY && key != CHECKSUMS && now.get(&key) != Some(&value) {
-            outcome = outcome.and(restore(session, &key, value).await);
+            outcome = outcome.and(restore(context, &key, value).await);
         }
     }
     outcome
