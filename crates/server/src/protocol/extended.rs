@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use coscan::running::{Answer, rows_tag};
-use coscan::session_settings::show_schema;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use pgwire::api::Type;
@@ -100,7 +99,7 @@ impl Connection {
                 let has_rows = Answer::of(&planned.plan()).has_rows();
                 has_rows.then(|| SchemaRef::clone(planned.schema()))
             }
-            (Action::Show(name), _) => Some(show_schema(name)),
+            (Action::Setting(statement), _) => statement.schema(),
             _ => None,
         };
         Ok(Prepared {

@@ -69,7 +69,7 @@ impl SessionSettings {
     }
 
     /// Drops the saved value of a setting, so that a new value lasts.
-    pub fn forget(&mut self, name: &str) {
+    pub(super) fn forget(&mut self, name: &str) {
         self.local.remove(name);
     }
 

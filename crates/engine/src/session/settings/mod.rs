@@ -17,6 +17,7 @@
 //! | `options.rs` | how is an option of the session's configuration read and set? |
 //! | `saved.rs` | what do ROLLBACK and RESET ALL restore? |
 //! | `shown.rs` | what does SHOW show? |
+//! | `statement.rs` | which statements are about settings? |
 //! | `values.rs` | what does the text of a value mean? |
 //!
 //! Not here: Coscan's own settings (`../../settings/`), which of them a session may change
@@ -36,6 +37,7 @@ mod modes;
 mod options;
 mod saved;
 mod shown;
+mod statement;
 mod values;
 
 use std::collections::BTreeMap;
@@ -63,8 +65,11 @@ pub use self::known::VERSION;
 pub use self::modes::TransactionModes;
 pub use self::options::entry_text;
 pub use self::saved::SavedSettings;
-pub use self::shown::show_schema;
+pub use self::statement::SettingStatement;
 pub use self::values::{Keepalive, duration};
+
+/// The setting of the one role that a session has.
+const ROLE: &str = "role";
 
 /// The name and the new value of a setting whose changes PostgreSQL reports to clients.
 pub type Report = (&'static str, String);
@@ -200,11 +205,36 @@ impl SessionSettings {
         known.reported.then(report)
     }
 
-    /// Carries out a SET statement.
+    /// Carries out SET or RESET; SHOW changes nothing. A transaction, if there is one, keeps its
+    /// modes whatever becomes of their defaults, and whoever owns it checks whether it may change
+    /// them. Returns what is to be reported to a client.
     ///
     /// # Errors
     /// As [`SessionSettings::set`]; 0A000 for what no session has.
-    pub async fn apply(
+    pub async fn change(
+        &mut self,
+        context: &SessionContext,
+        statement: &SettingStatement,
+        in_transaction: bool,
+    ) -> Result<Vec<Report>> {
+        if in_transaction {
+            self.keep_modes(context)?;
+        }
+        let report = match statement {
+            SettingStatement::Set(set) => self.apply(context, set, in_transaction).await?,
+            SettingStatement::Reset(None) => return self.reset_all(context).await,
+            SettingStatement::Reset(Some(name)) if name == ROLE => None,
+            SettingStatement::Reset(Some(name)) => {
+                self.forget(name);
+                self.reset(context, name).await?
+            }
+            SettingStatement::Show(_) => None,
+        };
+        Ok(report.into_iter().collect())
+    }
+
+    /// Carries out a SET statement.
+    async fn apply(
         &mut self,
         context: &SessionContext,
         set: &Set,
@@ -291,10 +321,7 @@ impl SessionSettings {
 
     /// Keeps the modes of the current transaction, whatever becomes of the defaults, which are for
     /// later ones.
-    ///
-    /// # Errors
-    /// None: these settings exist.
-    pub fn keep_modes(&mut self, context: &SessionContext) -> Result<()> {
+    fn keep_modes(&mut self, context: &SessionContext) -> Result<()> {
         let now = self.modes(context).written();
         for (name, value) in modes::settings(&now) {
             self.remember(context, name)?;
@@ -541,6 +568,19 @@ mod tests {
     use datafusion::prelude::SessionConfig;
 
     use super::*;
+    use crate::statement::{StatementText, parse_postgresql};
+
+    /// Carries out a statement.
+    async fn change(
+        settings: &mut SessionSettings,
+        context: &SessionContext,
+        sql: &str,
+        in_transaction: bool,
+    ) -> Result<Vec<Report>> {
+        let parsed = parse_postgresql(StatementText::whole(sql).unwrap()).unwrap();
+        let statement = SettingStatement::of(&parsed[0]).unwrap().unwrap();
+        settings.change(context, &statement, in_transaction).await
+    }
 
     /// The value that SHOW shows.
     fn shown(settings: &SessionSettings, context: &SessionContext, name: &str) -> Option<String> {
@@ -564,6 +604,46 @@ mod tests {
         settings.reset_all(&context).await.unwrap();
         assert_eq!(shown(&settings, &context, name), before);
         assert_eq!(context.state().config().options().execution.time_zone, None);
+    }
+
+    #[tokio::test]
+    async fn a_local_change_ends_with_its_transaction() {
+        let context = SessionContext::new();
+        let mut settings = SessionSettings::new(&context, "me");
+        let local = "SET LOCAL work_mem = '1MB'";
+        for (in_transaction, expected) in [(false, "4MB"), (true, "1MB")] {
+            let changed = change(&mut settings, &context, local, in_transaction);
+            changed.await.unwrap();
+            let now = shown(&settings, &context, "work_mem");
+            assert_eq!(now.as_deref(), Some(expected));
+        }
+        settings.end_transaction(&context).await.unwrap();
+        let now = shown(&settings, &context, "work_mem");
+        assert_eq!(now.as_deref(), Some("4MB"));
+    }
+
+    #[tokio::test]
+    async fn a_transaction_keeps_its_modes_when_their_defaults_change() {
+        let context = SessionContext::new();
+        let mut settings = SessionSettings::new(&context, "me");
+        let name = "default_transaction_read_only";
+        let sql = format!("SET {name} = on");
+        let reports = change(&mut settings, &context, &sql, true).await.unwrap();
+        assert_eq!(reports, [(name, "on".to_owned())]);
+        assert!(!settings.modes(&context).read_only);
+        settings.end_transaction(&context).await.unwrap();
+        assert!(settings.modes(&context).read_only);
+    }
+
+    #[tokio::test]
+    async fn reset_of_the_one_role_is_nothing_to_do() {
+        let context = SessionContext::new();
+        let mut settings = SessionSettings::new(&context, "me");
+        let reset = change(&mut settings, &context, "RESET ROLE", false).await;
+        assert!(reset.unwrap().is_empty());
+        let unknown = change(&mut settings, &context, "RESET roles", false).await;
+        let code = PgError::of(&unknown.unwrap_err()).map(PgError::code);
+        assert_eq!(code, Some("42704"));
     }
 
     #[tokio::test]

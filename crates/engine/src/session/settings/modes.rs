@@ -3,7 +3,7 @@
 //!
 //! `transaction_read_only` and `transaction_isolation` are the modes of the current transaction. A
 //! new transaction takes them from the settings of the same names with the prefix `default_`. If
-//! these change in it, it keeps its modes (`SessionSettings::keep_modes`).
+//! these change in it, it keeps its modes (`keep_modes`).
 //! DEFERRABLE has no effect: it only lets a transaction wait before it begins, and here none
 //! waits.
 //! Not here: what a READ ONLY transaction refuses (`session_names/statements/read_only.rs`).

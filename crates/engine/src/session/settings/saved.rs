@@ -37,8 +37,8 @@ impl SessionSettings {
         self.publish(context);
     }
 
-    /// RESET ALL: resets all settings but the modes of the current transaction, if they are
-    /// [kept](SessionSettings::keep_modes). Returns the changes to report to a client.
+    /// RESET ALL: resets all settings but the modes of the current transaction, if it has set or
+    /// kept them. Returns the changes to report to a client.
     ///
     /// # Errors
     /// As [`SessionSettings::bring_back`].

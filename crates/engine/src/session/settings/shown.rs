@@ -26,8 +26,8 @@ struct Shown {
 }
 
 impl SessionSettings {
-    /// The rows of SHOW, which have the columns of [`show_schema`]: one setting, or all of them
-    /// for `all`.
+    /// The rows of SHOW, which have the columns of its
+    /// [statement](super::SettingStatement::schema): one setting, or all of them for `all`.
     ///
     /// # Errors
     /// 42704 if there is no such setting.
@@ -83,8 +83,7 @@ impl SessionSettings {
 }
 
 /// The columns of SHOW. The setting may not exist.
-#[must_use]
-pub fn show_schema(name: &str) -> SchemaRef {
+pub(super) fn show_schema(name: &str) -> SchemaRef {
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
     Arc::new(if name == ALL {
         Schema::new(vec![text("name"), text("setting"), text("description")])
