@@ -38,6 +38,7 @@ mod task_context;
 use std::sync::Arc;
 
 use coscan_pg::ASSIGNMENTS;
+use coscan_pg::output::IntervalStyle;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, TableProvider};
 use datafusion::common::TableReference;
@@ -45,6 +46,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
+use tokio::sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::index::find_indexes;
@@ -63,6 +65,7 @@ pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
 pub use prepared::Prepared;
 pub use rust::Statement;
+use settings::SessionSettings;
 pub use settings::TransactionModes;
 pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 
@@ -174,6 +177,9 @@ impl Engine {
             .enable_aggregate_dynamic_filter_pushdown = false;
         // In nanoseconds, INT96 spans only 1677 to 2262, and other years would wrap around.
         options.options_mut().execution.parquet.coerce_int96 = Some("us".to_owned());
+        // What SET IntervalStyle sets.
+        let extensions = &mut options.options_mut().extensions;
+        extensions.insert(IntervalStyle::default());
         let builder = SessionStateBuilder::new()
             .with_config(options)
             .with_runtime_env(Arc::clone(self.runtime()))
@@ -202,11 +208,18 @@ impl Engine {
 pub struct Session {
     engine: Engine,
     context: SessionContext,
+    /// Locked while a statement about settings is carried out, and while a block ends.
+    settings: Arc<Mutex<SessionSettings>>,
 }
 
 impl Session {
     pub(crate) fn new(engine: Engine, context: SessionContext) -> Self {
-        Self { engine, context }
+        let settings = Arc::new(Mutex::new(SessionSettings::new(&context, "")));
+        Self {
+            engine,
+            context,
+            settings,
+        }
     }
 
     /// Opens an engine with its defaults and a session on it.
@@ -307,7 +320,7 @@ impl Session {
         self.set("coscan.label", label)
     }
 
-    /// Changes a setting, as SET does.
+    /// Changes a setting of Coscan's or DataFusion's, as SET does.
     ///
     /// # Errors
     /// If there is no such setting, or it cannot have the value.

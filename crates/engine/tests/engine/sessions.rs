@@ -403,7 +403,7 @@ async fn the_memory_limit_moves_while_queries_run() {
     for session in [&session, &other] {
         assert_eq!(
             rows(session, "SHOW coscan.memory").await,
-            ["coscan.memory|12582912"]
+            ["12582912"]
         );
     }
     assert_eq!(session.engine().memory().limit(), 12 << 20);

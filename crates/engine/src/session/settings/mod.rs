@@ -44,6 +44,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use coscan_pg::output::IntervalStyle;
 use coscan_pg::{PgError, zone_name, zone_text};
 use datafusion::error::Result;
@@ -99,19 +100,15 @@ impl SessionSettings {
     pub fn new(context: &SessionContext, user: &str) -> Self {
         let state = context.state_ref();
         let state = state.read();
-        let initial = SavedSettings {
-            options: Arc::clone(state.config_options()),
-            ..SavedSettings::default()
-        };
         Self {
             changed: BTreeMap::new(),
-            initial,
+            initial: SavedSettings::of_options(Arc::clone(state.config_options())),
             timeouts: BTreeMap::new(),
             keepalive: Keepalive::default(),
             user: user.to_owned(),
             rights: Rights::of(state.config()),
             board: state.config().get_extension().unwrap_or_default(),
-            local: Local::default(),
+            local: Local::new(),
         }
     }
 
@@ -231,6 +228,20 @@ impl SessionSettings {
             SettingStatement::Show(_) => None,
         };
         Ok(report.into_iter().collect())
+    }
+
+    /// Carries out SET and RESET as [`SessionSettings::change`] does, and SHOW. Returns the rows.
+    pub(crate) async fn answer(
+        &mut self,
+        context: &SessionContext,
+        statement: &SettingStatement,
+        in_transaction: bool,
+    ) -> Result<Vec<RecordBatch>> {
+        if let SettingStatement::Show(name) = statement {
+            return Ok(vec![self.shown(context, name)?]);
+        }
+        self.change(context, statement, in_transaction).await?;
+        Ok(vec![])
     }
 
     /// Carries out a SET statement.

@@ -19,7 +19,7 @@ use super::values::Keepalive;
 use super::{Report, SessionSettings};
 
 /// One session's settings at some time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SavedSettings {
     pub(super) changed: BTreeMap<&'static str, String>,
     pub(super) timeouts: BTreeMap<&'static str, Duration>,
@@ -27,6 +27,20 @@ pub struct SavedSettings {
     pub(super) local: Local,
     pub(super) custom: BTreeMap<String, String>,
     pub(super) options: Arc<ConfigOptions>,
+}
+
+impl SavedSettings {
+    /// Those of a session of which only the options are set.
+    pub(super) fn of_options(options: Arc<ConfigOptions>) -> Self {
+        Self {
+            changed: BTreeMap::new(),
+            timeouts: BTreeMap::new(),
+            keepalive: Keepalive::default(),
+            local: Local::new(),
+            custom: BTreeMap::new(),
+            options,
+        }
+    }
 }
 
 impl SessionSettings {
