@@ -27,7 +27,9 @@ use crate::error::Result;
 use crate::running::Running;
 use crate::session::Session;
 use crate::session::rust::Statement;
-use crate::session::settings::{SavedSettings, SessionSettings, SettingStatement, TransactionModes};
+use crate::session::settings::{
+    SavedSettings, SessionSettings, SettingStatement, TransactionModes,
+};
 use crate::session::start::{StartOptions, TransactionRules};
 use crate::session_names::{Confinement, begin_own};
 
