@@ -175,6 +175,17 @@ async fn the_modes_of_a_block_are_settings() {
     assert_eq!(code(&refused), Some("25001"));
     block.rollback().await;
 
+    let mut block = session.begin(session.modes().await).await.unwrap();
+    for sql in [
+        "SET TRANSACTION READ ONLY",
+        "SELECT 1",
+        "RESET transaction_read_only",
+        made,
+    ] {
+        run(&mut block, &session, sql).await.unwrap();
+    }
+    block.rollback().await;
+
     let defaults = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY";
     rows(&session, defaults).await;
     let modes = session.modes().await;

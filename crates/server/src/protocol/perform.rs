@@ -114,7 +114,9 @@ impl Connection {
         let (settings, context) = (&mut session.settings, &session.context);
         let reports = settings.change(context, statement, in_transaction).await?;
         self.report(reports)?;
-        self.transaction.check_modes(&before, &self.session)?;
+        if statement.may_be_late() {
+            self.transaction.check_modes(&before, &self.session)?;
+        }
         Ok(statement.tag())
     }
 

@@ -149,7 +149,9 @@ impl Block {
         let mut settings = self.session.settings.lock().await;
         let rows = settings.answer(context, setting, true).await?;
         let modes = settings.modes(context);
-        self.transaction.check_modes(&self.modes, &modes)?;
+        if setting.may_be_late() {
+            self.transaction.check_modes(&self.modes, &modes)?;
+        }
         self.modes = modes;
         Ok(rows)
     }

@@ -203,8 +203,8 @@ impl SessionSettings {
     }
 
     /// Carries out SET or RESET; SHOW changes nothing. A transaction, if there is one, keeps its
-    /// modes whatever becomes of their defaults, and whoever owns it checks whether it may change
-    /// them. Returns what is to be reported to a client.
+    /// modes whatever becomes of their defaults, and whoever owns it checks whether SET may change
+    /// them ([`SettingStatement::may_be_late`]). Returns what is to be reported to a client.
     ///
     /// # Errors
     /// As [`SessionSettings::set`]; 0A000 for what no session has.

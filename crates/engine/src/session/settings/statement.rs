@@ -60,6 +60,13 @@ impl SettingStatement {
         !matches!(self, Self::Show(_))
     }
 
+    /// Whether it may be too late for the transaction's modes that it sets. PostgreSQL 15 lets
+    /// RESET change them at any time.
+    #[must_use]
+    pub fn may_be_late(&self) -> bool {
+        matches!(self, Self::Set(_))
+    }
+
     /// The columns of its rows; `None` if it has none.
     #[must_use]
     pub fn schema(&self) -> Option<SchemaRef> {
