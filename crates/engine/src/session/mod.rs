@@ -210,6 +210,8 @@ pub struct Session {
     context: SessionContext,
     /// Locked while a statement about settings is carried out, and while a block ends.
     settings: Arc<Mutex<SessionSettings>>,
+    /// Locked while the session has a block (`block/of_program.rs`, TB3).
+    block: Arc<Mutex<()>>,
 }
 
 impl Session {
@@ -219,6 +221,7 @@ impl Session {
             engine,
             context,
             settings,
+            block: Arc::default(),
         }
     }
 

@@ -186,6 +186,16 @@ async fn the_modes_of_a_block_are_settings() {
     }
     block.rollback().await;
 
+    let modes = TransactionModes {
+        isolation: "no level".to_owned(),
+        ..TransactionModes::default()
+    };
+    let mut block = session.begin(modes).await.unwrap();
+    for sql in ["SELECT 1", "SET work_mem = '1MB'"] {
+        run(&mut block, &session, sql).await.unwrap();
+    }
+    block.rollback().await;
+
     let defaults = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY";
     rows(&session, defaults).await;
     let modes = session.modes().await;

@@ -3,10 +3,12 @@
 //! A server's connection holds a [`Transaction`] itself, beside its settings and cursors.
 //! Not here: rows that fail after a statement has started, of which the program tells the block;
 //! what statements about settings mean (`../settings/`).
-//! TB3: a session with names of its own has one block at most, which ends when it is dropped, at
-//! the latest. Otherwise later INSERTs into tables of files would wait for a COMMIT for ever.
+//! TB3: a session has one block at most, which ends when it is dropped, at the latest. Otherwise
+//! later INSERTs into tables of files would wait for a COMMIT for ever, and of two blocks one would
+//! restore settings, and modes, of the other.
 //! TB4: the end of a block locks the session's settings before it asks the transaction for what
-//! was saved. Otherwise a future that is dropped in between would lose the saved settings.
+//! was saved. Otherwise a future that is dropped in between would lose the saved settings, and the
+//! next block would save what is yet to be restored.
 
 use std::sync::Arc;
 use std::thread;
@@ -18,6 +20,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 use futures::FutureExt;
 use futures::executor::block_on;
+use tokio::sync::OwnedMutexGuard;
 use tokio::task::coop::unconstrained;
 
 use super::statement::BlockStatement;
@@ -31,7 +34,7 @@ use crate::session::settings::{
     SavedSettings, SessionSettings, SettingStatement, TransactionModes,
 };
 use crate::session::start::{StartOptions, TransactionRules};
-use crate::session_names::{Confinement, begin_own};
+use crate::session_names::Confinement;
 
 /// An open transaction block of a program's session. All that the session changes until the end of
 /// the block belongs to it, its settings included. Dropping it rolls back, so a panic or an early
@@ -41,6 +44,8 @@ pub struct Block {
     session: Session,
     transaction: Transaction<SavedSettings>,
     modes: TransactionModes,
+    /// TB3.
+    _only: OwnedMutexGuard<()>,
 }
 
 impl Session {
@@ -66,18 +71,23 @@ impl Session {
     /// # Errors
     /// 25001 if the session has a block; if there is no memory for a copy of the session's names.
     pub async fn begin(&self, modes: TransactionModes) -> Result<Block> {
-        let _only = begin_own(&self.context)?;
+        let Ok(only) = Arc::clone(&self.block).try_lock_owned() else {
+            let begun = PgError::new("25001", "there is already a transaction in progress");
+            return Err(DataFusionError::from(begun).into());
+        };
         let saved = self.saved_settings().await;
         let mut transaction = Transaction::default();
         transaction.open(&self.context, || saved).await?;
         let written = modes.written();
-        let block = Block {
+        let mut block = Block {
             session: self.clone(),
             transaction,
             modes,
+            _only: only,
         };
         let mut settings = self.settings.lock().await;
         settings.set_modes(&self.context, &written).await?;
+        block.modes = settings.modes(&self.context);
         Ok(block)
     }
 
@@ -297,7 +307,6 @@ mod tests {
     use arrow::array::AsArray;
     use arrow::datatypes::Int64Type;
     use futures::TryStreamExt;
-    use tokio::sync::OwnedMutexGuard;
 
     use super::*;
     use crate::session_names::MemoryTable;
