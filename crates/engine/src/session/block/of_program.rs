@@ -200,10 +200,13 @@ impl Block {
         // TB4.
         let mut settings = self.session.settings.lock().await;
         let saved = self.transaction.rollback_to(name).await?;
+        // It is not revived before it has the savepoint.
+        self.transaction.fail();
         let restored = settings.bring_back(context, saved).await;
         self.modes = settings.modes(context);
         let saved = settings.saved(context);
         self.transaction.savepoint(context, name, saved).await?;
+        self.transaction.revive();
         restored.map(drop)
     }
 
@@ -389,6 +392,27 @@ mod tests {
             assert_eq!(count(&session, table).await, 2, "{table}");
         }
         assert!(block.commit().await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_return_that_is_given_up_before_it_has_its_savepoint_leaves_a_failed_block() {
+        let (session, mut block) = inserted().await;
+        block.savepoint("s").await.unwrap();
+        let change = busy(&session, "a").await;
+        let mut returned = block.rollback_to("s").boxed();
+        assert!(FutureExt::now_or_never(&mut returned).is_none());
+        // Its turn comes when the rows are restored, before they are saved once more.
+        let mut next = busy(&session, "a").boxed();
+        assert!(FutureExt::now_or_never(&mut next).is_none());
+        drop(change);
+        assert!(FutureExt::now_or_never(&mut returned).is_none());
+        drop(returned);
+        assert_eq!(block.status(), BlockStatus::Failed);
+        drop(next.await);
+        assert!(!block.commit().await.unwrap());
+        for table in TABLES {
+            assert_eq!(count(&session, table).await, 1, "{table}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -172,6 +172,11 @@ impl<S> Transaction<S> {
         Ok(of_owner)
     }
 
+    /// The block has the savepoint once more to which it returned.
+    pub(super) fn revive(&mut self) {
+        self.status = BlockStatus::Open;
+    }
+
     /// RELEASE: drops a savepoint and all later ones.
     ///
     /// # Errors
