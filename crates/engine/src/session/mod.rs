@@ -65,8 +65,8 @@ pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
 pub use prepared::Prepared;
 pub use rust::Statement;
-use settings::SessionSettings;
 pub use settings::TransactionModes;
+use settings::{Board, SessionSettings};
 pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 
 /// The catalog and the schema that every session sees.
@@ -210,17 +210,21 @@ pub struct Session {
     context: SessionContext,
     /// Locked while a statement about settings is carried out, and while a block ends.
     settings: Arc<Mutex<SessionSettings>>,
+    /// The values of the settings, for statements, which do not wait for that lock.
+    board: Arc<Board>,
     /// Locked while the session has a block (`block/of_program.rs`, TB3).
     block: Arc<Mutex<()>>,
 }
 
 impl Session {
     pub(crate) fn new(engine: Engine, context: SessionContext) -> Self {
-        let settings = Arc::new(Mutex::new(SessionSettings::new(&context, "")));
+        let settings = SessionSettings::new(&context, "");
+        let board = Arc::clone(settings.board());
         Self {
             engine,
             context,
-            settings,
+            settings: Arc::new(Mutex::new(settings)),
+            board,
             block: Arc::default(),
         }
     }

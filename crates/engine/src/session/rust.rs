@@ -22,7 +22,7 @@ use futures::{StreamExt, stream};
 use super::Session;
 use super::prepared::Prepared;
 use super::settings::SettingStatement;
-use super::start::{StartOptions, start};
+use super::start::{StartOptions, TransactionRules, start};
 use crate::error::Result;
 use crate::index::index_statement;
 use crate::notices::Notices;
@@ -242,15 +242,20 @@ impl Statement {
         plan: LogicalPlan,
         options: StartOptions,
     ) -> PlanResult<Running> {
-        if options.transaction.read_only
-            && let Some(tag) = self.tag
-        {
+        // Outside of a block a statement is a transaction of the modes that the session's settings
+        // have.
+        let read_only = options.transaction.read_only || self.session.board.is_read_only();
+        if read_only && let Some(tag) = self.tag {
             return Err(refused_read_only(tag).into());
         }
         let options = StartOptions {
             guard: Some(Arc::new((Arc::clone(&self.held), options.guard)) as _),
             is_large: self.is_large || options.is_large,
             runs_once: self.tag.is_some() || options.runs_once,
+            transaction: TransactionRules {
+                read_only,
+                ..options.transaction
+            },
             ..options
         };
         start(self.session.context(), state, plan, options).await

@@ -198,6 +198,8 @@ async fn the_modes_of_a_block_are_settings() {
 
     let defaults = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY";
     rows(&session, defaults).await;
+    let refused = session.sql(made).await.err().unwrap();
+    assert_eq!(code(&refused), Some("25006"), "also outside of a block");
     let modes = session.modes().await;
     assert!(modes.read_only);
     let mut block = session.begin(modes).await.unwrap();

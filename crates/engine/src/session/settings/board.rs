@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 
 use super::custom::CUSTOM_BYTES_MAX;
+use super::modes::READ_ONLY;
 
 /// The most bytes for the names and values of one statement's requests together.
 const REQUESTS_BYTES_MAX: usize = 1 << 14;
@@ -81,6 +82,11 @@ impl Board {
             .iter()
             .filter(|known| known.name.eq_ignore_ascii_case(name));
         found.next().map(|known| known.value.clone())
+    }
+
+    /// Whether the current transaction, or the next one, is READ ONLY.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.value(READ_ONLY).as_deref() == Some("on")
     }
 
     /// The value of one of the client's own settings.

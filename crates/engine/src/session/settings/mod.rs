@@ -118,6 +118,11 @@ impl SessionSettings {
         self.rights.is_none_or(|rights| rights.files)
     }
 
+    /// Where the values are published.
+    pub(crate) fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
     /// Publishes the current values for queries to read.
     fn publish(&self, context: &SessionContext) {
         let values = KNOWN.iter().map(|known| self.published(context, known));
