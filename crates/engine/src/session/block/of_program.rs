@@ -399,10 +399,10 @@ mod tests {
         let (session, mut block) = inserted().await;
         block.savepoint("s").await.unwrap();
         let change = busy(&session, "a").await;
-        let mut returned = block.rollback_to("s").boxed();
+        let mut returned = block.rollback_to("s").boxed_local();
         assert!(FutureExt::now_or_never(&mut returned).is_none());
         // Its turn comes when the rows are restored, before they are saved once more.
-        let mut next = busy(&session, "a").boxed();
+        let mut next = busy(&session, "a").boxed_local();
         assert!(FutureExt::now_or_never(&mut next).is_none());
         drop(change);
         assert!(FutureExt::now_or_never(&mut returned).is_none());
