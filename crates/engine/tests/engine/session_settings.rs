@@ -1,12 +1,12 @@
 //! Promised, for a program's SET, RESET and SHOW: they have the names, values and errors that a
 //! server's client finds; a setting belongs to its session; the end of a block, and ROLLBACK TO,
-//! restore what it set; its modes are settings.
+//! restore what it set; its modes are settings, and so are those of a statement outside of it.
 
 use crate::common::rows;
 use coscan::running::Answer;
 use coscan::{
     Block, Confinement, Engine, EngineConfig, Error, Rights, Session, StartOptions,
-    TransactionModes,
+    TransactionModes, is_denied,
 };
 use coscan_pg::PgError;
 use datafusion::scalar::ScalarValue;
@@ -93,6 +93,39 @@ async fn refusals_have_postgresqls_sqlstate() {
     ] {
         let refused = session.sql(sql).await.err().unwrap();
         assert_eq!(code(&refused), Some(expected), "{sql}: {refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reset_returns_to_what_the_engine_was_started_with() {
+    let mut config = EngineConfig::default();
+    config.set("policy", "elevator").unwrap();
+    let session = Engine::new(config).unwrap().session();
+    for reset in [
+        "RESET coscan.policy",
+        "RESET ALL",
+        "SET coscan.policy TO DEFAULT",
+    ] {
+        rows(&session, "SET coscan.policy = 'normal'").await;
+        assert_eq!(show(&session, "coscan.policy").await, "normal");
+        rows(&session, reset).await;
+        assert_eq!(show(&session, "coscan.policy").await, "elevator", "{reset}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confined_session_does_not_set_what_all_share() {
+    let session = confined();
+    for sql in [
+        "SET coscan.memory = '1GB'",
+        "RESET coscan.memory",
+        "SET datafusion.runtime.memory_limit = '1G'",
+        "SET datafusion.execution.target_partitions = 1000000",
+    ] {
+        let Err(Error::Query(refused)) = session.sql(sql).await else {
+            panic!("{sql} is not refused");
+        };
+        assert!(is_denied(&refused), "{sql}: {refused}");
     }
 }
 
