@@ -116,10 +116,23 @@ fn values_and_errors_are_postgresqls() {
             "SELECT x FROM nowhere",
             "relation \"nowhere\" does not exist",
         ),
+        (
+            "SET no_such = 1",
+            "unrecognized configuration parameter \"no_such\"",
+        ),
     ] {
         let said = failure(&coscan(&["sql", sql]), 1);
         assert_eq!(said, format!("coscan: {message}\n"));
     }
+}
+
+#[test]
+fn settings_are_postgresqls() {
+    let sql = "SET TIME ZONE 'Europe/Berlin'; SHOW TIME ZONE; RESET TIME ZONE; SHOW timezone";
+    assert_eq!(
+        stdout(&coscan(&["sql", "--format", "csv", sql])),
+        "TimeZone\nEurope/Berlin\n\nTimeZone\nUTC\n"
+    );
 }
 
 #[test]
@@ -142,7 +155,7 @@ fn statements_from_arguments_a_file_and_a_pipe() {
     let t = table(folder.path());
     let statements =
         "SET coscan.policy = 'elevator'; SHOW coscan.policy;\nSELECT count(*) AS c FROM t -- ;\n;";
-    let expected = "name,value\ncoscan.policy,elevator\n\nc\n10000\n";
+    let expected = "coscan.policy\nelevator\n\nc\n10000\n";
     assert_eq!(
         stdout(&coscan(&["sql", "-t", &t, "--format", "csv", statements])),
         expected

@@ -76,7 +76,7 @@ pub use session::{
     AfterFailure, Block, BlockStatement, BlockStatus, CoscanExt, Engine, EngineMetrics,
     OpenQueries, Prepared, PreparedNames, RunOptions, Session, SessionOwner, StartOptions,
     Statement, ToRun, Transaction, TransactionModes, TransactionRules, add_physical_rule,
-    arguments, give_way_in_joins, only_reads, run, start,
+    arguments, give_way_in_joins, only_reads, run, settings as session_settings, start,
 };
 pub use session_names::{
     Confinement, DatabaseName, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, drop_own, execute,

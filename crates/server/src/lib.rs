@@ -42,7 +42,6 @@ mod listen;
 mod net;
 mod origins;
 mod protocol;
-mod settings;
 mod statements;
 
 pub use config::{ServerConfig, SessionFactory, TlsFiles};

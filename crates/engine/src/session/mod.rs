@@ -12,11 +12,13 @@
 //! | `open_queries.rs` | which queries does a session have open, and what do they wait for? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
 //! | `rust.rs` | how does a program prepare and run statements? |
+//! | `settings/` | what do SET, RESET and SHOW do? |
 //! | `start.rs` | how does a plan start? |
 //! | `task_context.rs` | what do the tasks of a plan find in their context? |
 //! | `ext.rs` | how does an embedder's DataFusion session get cooperative scans? |
 //!
-//! Not here: which settings a session may change (`settings/`).
+//! Not here: Coscan's own settings (`../settings/`), and which of them a session may change
+//! (`../rights/settings.rs`).
 
 mod admission;
 mod block;
@@ -29,12 +31,14 @@ mod on_nodes;
 mod open_queries;
 mod prepared;
 mod rust;
+pub mod settings;
 mod start;
 mod task_context;
 
 use std::sync::Arc;
 
 use coscan_pg::ASSIGNMENTS;
+use coscan_pg::output::IntervalStyle;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, TableProvider};
 use datafusion::common::TableReference;
@@ -42,6 +46,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
+use tokio::sync::Mutex;
 
 use crate::error::{Error, Result};
 use crate::index::find_indexes;
@@ -50,7 +55,7 @@ use crate::settings::EngineConfig;
 use crate::small_plans;
 use crate::tables::{SYSTEM_SCHEMA, registration};
 
-pub use block::{AfterFailure, Block, BlockStatement, BlockStatus, Transaction, TransactionModes};
+pub use block::{AfterFailure, Block, BlockStatement, BlockStatus, Transaction};
 use catalog::{Place, SharedTables, system_tables};
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
@@ -60,6 +65,8 @@ pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
 pub use prepared::Prepared;
 pub use rust::Statement;
+pub use settings::TransactionModes;
+use settings::{Board, SessionSettings};
 pub use start::{RunOptions, StartOptions, ToRun, TransactionRules, only_reads, run, start};
 
 /// The catalog and the schema that every session sees.
@@ -191,6 +198,9 @@ impl Engine {
             .enable_aggregate_dynamic_filter_pushdown = false;
         // In nanoseconds, INT96 spans only 1677 to 2262, and other years would wrap around.
         options.options_mut().execution.parquet.coerce_int96 = Some("us".to_owned());
+        // What SET IntervalStyle sets.
+        let extensions = &mut options.options_mut().extensions;
+        extensions.insert(IntervalStyle::default());
         options
     }
 }
@@ -203,11 +213,25 @@ impl Engine {
 pub struct Session {
     engine: Engine,
     context: SessionContext,
+    /// Locked while a statement about settings is carried out, and while a block ends.
+    settings: Arc<Mutex<SessionSettings>>,
+    /// The values of the settings, for statements, which do not wait for that lock.
+    board: Arc<Board>,
+    /// Locked while the session has a block (`block/of_program.rs`, TB3).
+    block: Arc<Mutex<()>>,
 }
 
 impl Session {
     pub(crate) fn new(engine: Engine, context: SessionContext) -> Self {
-        Self { engine, context }
+        let settings = SessionSettings::new(&context, "");
+        let board = Arc::clone(settings.board());
+        Self {
+            engine,
+            context,
+            settings: Arc::new(Mutex::new(settings)),
+            board,
+            block: Arc::default(),
+        }
     }
 
     /// Opens an engine with its defaults and a session on it.
@@ -308,7 +332,7 @@ impl Session {
         self.set("coscan.label", label)
     }
 
-    /// Changes a setting, as SET does.
+    /// Changes a setting of Coscan's or DataFusion's, as SET does.
     ///
     /// # Errors
     /// If there is no such setting, or it cannot have the value.

@@ -1,5 +1,7 @@
 //! How does a program prepare a statement, and run it with values?
 //!
+//! SET, RESET and SHOW are carried out when they are run (`settings/`), as those of a server's
+//! client are.
 //! A server's session plans (`prepared.rs`) and starts (`start.rs`) what its clients send by the
 //! same functions, on threads of the server.
 
@@ -19,10 +21,12 @@ use futures::{StreamExt, stream};
 
 use super::Session;
 use super::prepared::Prepared;
-use super::start::{StartOptions, start};
+use super::settings::SettingStatement;
+use super::start::{StartOptions, TransactionRules, start};
 use crate::error::Result;
 use crate::index::index_statement;
-use crate::running::{Answer, Running};
+use crate::notices::Notices;
+use crate::running::{Answer, Guard, Running, Streams};
 use crate::session_names::refused_read_only;
 use crate::statement::{StatementText, parse_postgresql, reserve_statement};
 
@@ -30,13 +34,22 @@ use crate::statement::{StatementText, parse_postgresql, reserve_statement};
 #[derive(Clone)]
 pub struct Statement {
     session: Session,
-    prepared: Arc<Prepared>,
+    asked: Asked,
     /// The memory of the statement's text, tree and plan.
     held: Arc<MemoryReservation>,
     /// Whether it takes long to plan.
     is_large: bool,
     /// The tag of a statement that makes or drops an index, by a query. Such a query runs once.
     tag: Option<&'static str>,
+}
+
+/// What a statement's text asks for.
+#[derive(Clone)]
+enum Asked {
+    /// That a plan is run.
+    Plan(Arc<Prepared>),
+    /// SET, RESET or SHOW.
+    Setting(Arc<SettingStatement>),
 }
 
 impl Session {
@@ -55,15 +68,30 @@ impl Session {
         let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(DataFusionError::from(one_statement()).into());
         };
-        let written = written_parameters(text.text);
-        let prepared = Prepared::new(&state, statement, text.size, parameter_types, &written);
+        let about_settings = SettingStatement::of(&statement).map_err(DataFusionError::from)?;
+        let asked = if let Some(setting) = about_settings {
+            Asked::Setting(Arc::new(setting))
+        } else {
+            let written = written_parameters(text.text);
+            let prepared = Prepared::new(&state, statement, text.size, parameter_types, &written);
+            Asked::Plan(Arc::new(prepared.await?))
+        };
         Ok(Statement {
             session: self.clone(),
-            prepared: Arc::new(prepared.await?),
+            asked,
             held: Arc::new(held),
             is_large: text.size.plans_long(),
             tag: about_index.and_then(|index| index.tag),
         })
+    }
+
+    /// Carries out a statement about settings, outside of a block. Returns its rows.
+    async fn answer(&self, setting: &SettingStatement) -> PlanResult<Vec<RecordBatch>> {
+        if let Some(warning) = setting.warning() {
+            Notices::say(self.context.state_ref().read().config(), || warning);
+        }
+        let mut settings = self.settings.lock().await;
+        settings.answer(&self.context, setting, false).await
     }
 }
 
@@ -71,20 +99,33 @@ impl Statement {
     /// The types of `$1`, `$2`, …
     #[must_use]
     pub fn parameter_types(&self) -> &[Type] {
-        self.prepared.types()
+        match &self.asked {
+            Asked::Plan(prepared) => prepared.types(),
+            Asked::Setting(_) => &[],
+        }
     }
 
     /// The columns of the result.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
-        named(self.prepared.schema())
+        match &self.asked {
+            Asked::Plan(prepared) => named(prepared.schema()),
+            Asked::Setting(setting) => {
+                let schema = setting.schema();
+                schema.unwrap_or_else(|| Arc::new(Schema::empty()))
+            }
+        }
     }
 
     /// What its text asks for: rows, or something done of which a tag tells.
     #[must_use]
     pub fn answer(&self) -> Answer {
-        let tag = self.tag.map(Answer::Done);
-        tag.unwrap_or_else(|| Answer::of(&self.prepared.plan()))
+        match (&self.asked, self.tag) {
+            (_, Some(tag)) => Answer::Done(tag),
+            (Asked::Plan(prepared), None) => Answer::of(&prepared.plan()),
+            (Asked::Setting(setting), None) if setting.changes() => Answer::Done(setting.tag()),
+            (Asked::Setting(setting), None) => Answer::Rows(setting.tag()),
+        }
     }
 
     /// Whether it was prepared in this session.
@@ -99,9 +140,44 @@ impl Statement {
     /// # Errors
     /// As [`Statement::execute`].
     pub async fn start(&self, values: Vec<ScalarValue>, options: StartOptions) -> Result<Running> {
-        let state = self.session.context().state();
-        let plan = self.prepared.bind(&state, values).await?;
-        Ok(self.begin(state, plan, options).await?)
+        match &self.asked {
+            Asked::Plan(prepared) => {
+                let state = self.session.context().state();
+                let plan = prepared.bind(&state, values).await?;
+                Ok(self.begin(state, plan, options).await?)
+            }
+            Asked::Setting(setting) => {
+                check_none(&values)?;
+                let rows = self.session.answer(setting).await?;
+                Ok(self.answered(rows, options))
+            }
+        }
+    }
+
+    /// The statement about settings that it is, if it is one. It takes no values.
+    ///
+    /// # Errors
+    /// 08P01 if it is one and there are values.
+    pub(super) fn setting(&self, values: &[ScalarValue]) -> PlanResult<Option<&SettingStatement>> {
+        match &self.asked {
+            Asked::Plan(_) => Ok(None),
+            Asked::Setting(setting) => {
+                check_none(values)?;
+                Ok(Some(&**setting))
+            }
+        }
+    }
+
+    /// The rows of a statement about settings, as those of a query that runs.
+    pub(super) fn answered(&self, rows: Vec<RecordBatch>, options: StartOptions) -> Running {
+        let schema = self.schema();
+        let streams = Streams {
+            partitions: vec![in_memory(&schema, rows)],
+            schema,
+            environment: self.session.context().runtime_env(),
+        };
+        let guard: Guard = Arc::new((Arc::clone(&self.held), options.guard));
+        Running::start(options.runtime, None, streams, guard, None, true)
     }
 
     /// Starts the statement with these values. The stream computes rows as the caller polls it;
@@ -112,18 +188,29 @@ impl Statement {
     /// The errors of planning; 0A000 if the statement would now return other columns. Errors of
     /// running come through the stream.
     pub async fn execute(&self, values: Vec<ScalarValue>) -> Result<SendableRecordBatchStream> {
-        let state = self.session.context().state();
-        let plan = self.prepared.bind(&state, values).await?;
-        self.run(state, plan).await
+        match &self.asked {
+            Asked::Plan(prepared) => {
+                let state = self.session.context().state();
+                let plan = prepared.bind(&state, values).await?;
+                self.run(state, plan).await
+            }
+            Asked::Setting(setting) => {
+                check_none(&values)?;
+                let rows = self.session.answer(setting).await?;
+                Ok(in_memory(&self.schema(), rows))
+            }
+        }
     }
 
     /// Starts a statement without parameters that was prepared just now, by the plan that it has.
     pub(super) async fn run_first(&self) -> Result<SendableRecordBatchStream> {
-        if !self.prepared.types().is_empty() {
-            return self.execute(vec![]).await;
+        match &self.asked {
+            Asked::Plan(prepared) if prepared.types().is_empty() => {
+                let state = self.session.context().state();
+                self.run(state, prepared.plan()).await
+            }
+            _ => self.execute(vec![]).await,
         }
-        let state = self.session.context().state();
-        self.run(state, self.prepared.plan()).await
     }
 
     async fn run(
@@ -155,15 +242,20 @@ impl Statement {
         plan: LogicalPlan,
         options: StartOptions,
     ) -> PlanResult<Running> {
-        if options.transaction.read_only
-            && let Some(tag) = self.tag
-        {
+        // Outside of a block a statement is a transaction of the modes that the session's settings
+        // have.
+        let read_only = options.transaction.read_only || self.session.board.is_read_only();
+        if read_only && let Some(tag) = self.tag {
             return Err(refused_read_only(tag).into());
         }
         let options = StartOptions {
             guard: Some(Arc::new((Arc::clone(&self.held), options.guard)) as _),
             is_large: self.is_large || options.is_large,
             runs_once: self.tag.is_some() || options.runs_once,
+            transaction: TransactionRules {
+                read_only,
+                ..options.transaction
+            },
             ..options
         };
         start(self.session.context(), state, plan, options).await
@@ -192,6 +284,22 @@ fn renamed(batch: RecordBatch, schema: &SchemaRef) -> PlanResult<RecordBatch> {
     let columns = batch.columns().to_vec();
     let batch = RecordBatch::try_new_with_options(SchemaRef::clone(schema), columns, &options);
     Ok(batch?)
+}
+
+/// Rows that are there, as a stream.
+fn in_memory(schema: &SchemaRef, rows: Vec<RecordBatch>) -> SendableRecordBatchStream {
+    let rows: Vec<PlanResult<RecordBatch>> = rows.into_iter().map(Ok).collect();
+    let schema = SchemaRef::clone(schema);
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows)))
+}
+
+/// Checks that a statement without parameters gets no values.
+fn check_none(values: &[ScalarValue]) -> PlanResult<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let text = format!("{} parameters, but 0 are needed", values.len());
+    Err(PgError::new("08P01", text).into())
 }
 
 fn one_statement() -> PgError {

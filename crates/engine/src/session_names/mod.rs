@@ -26,7 +26,7 @@ mod views;
 pub use catalogs::TEMPORARY_SCHEMA;
 pub(crate) use change::ChangeByQuery;
 pub use confined::Confinement;
-pub(crate) use saved::{SavedOwn, begin_own, commit_own, save_own};
+pub(crate) use saved::{SavedOwn, commit_own, save_own};
 pub use snapshot::Snapshot;
 pub use statements::{
     DatabaseName, DropNames, Rename, drop_own, execute, forget_own, refused as refused_read_only,

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use coscan_pg::PgError;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use futures::future::join_all;
@@ -59,31 +58,6 @@ pub(crate) async fn save_own(context: &SessionContext) -> Result<Option<SavedOwn
         names: Some(names),
         tables,
     }))
-}
-
-/// A transaction of a session with names or tables of its own, which is about to begin. Until this
-/// is dropped, no other one begins.
-#[must_use]
-pub(crate) struct Beginning(Arc<PendingInserts>);
-
-impl Drop for Beginning {
-    fn drop(&mut self) {
-        self.0.has_begun();
-    }
-}
-
-/// Begins a transaction of the session's own names and tables; `None` if it has none.
-///
-/// # Errors
-/// 25001 if one has begun.
-pub(crate) fn begin_own(context: &SessionContext) -> Result<Option<Beginning>> {
-    let Some(inserts) = extension::<PendingInserts>(context) else {
-        return Ok(None);
-    };
-    if inserts.begins() {
-        return Ok(Some(Beginning(inserts)));
-    }
-    Err(PgError::new("25001", "there is already a transaction in progress").into())
 }
 
 /// Publishes the rows that the session's transaction inserted into tables of files.

@@ -35,8 +35,6 @@ pub(crate) struct PendingInserts {
 struct Pending {
     /// Whether a transaction is open.
     open: bool,
-    /// Whether one is about to be opened.
-    begins: bool,
     inserts: Vec<Insert>,
 }
 
@@ -55,19 +53,6 @@ impl PendingInserts {
         let mut inner = self.inner.lock();
         inner.open = true;
         inner.inserts.len()
-    }
-
-    /// A transaction begins, until [`Self::has_begun`]. False if another one is open, or begins.
-    pub(crate) fn begins(&self) -> bool {
-        let mut inner = self.inner.lock();
-        let first = !inner.open && !inner.begins;
-        inner.begins |= first;
-        first
-    }
-
-    /// A transaction has begun, or could not.
-    pub(crate) fn has_begun(&self) {
-        self.inner.lock().begins = false;
     }
 
     /// Removes the files of all but the first `kept` statements, and closes the transaction; the

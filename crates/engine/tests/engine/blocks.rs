@@ -129,6 +129,23 @@ async fn a_session_has_one_block_which_runs_its_own_statements() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_of_shared_names_has_one_block_too() {
+    let session = Engine::new(EngineConfig::default()).unwrap().session();
+    let modes = TransactionModes {
+        read_only: true,
+        ..TransactionModes::default()
+    };
+    let block = session.begin(modes).await.unwrap();
+    let second = session.clone().begin(TransactionModes::default()).await;
+    let refused = second.err().unwrap().to_string();
+    assert!(refused.contains("already a transaction"), "{refused}");
+    drop(block);
+    assert!(!session.modes().await.read_only);
+    let block = session.begin(TransactionModes::default()).await.unwrap();
+    assert!(block.commit().await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_of_shared_names_only_reads_in_a_block() {
     let session = Engine::new(EngineConfig::default()).unwrap().session();
     let made = "CREATE TABLE t AS SELECT 1::bigint AS n";

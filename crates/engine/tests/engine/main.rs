@@ -21,6 +21,7 @@ mod running;
 #[path = "../../../storage/tests/s3-server/start.rs"]
 mod s3;
 mod scans;
+mod session_settings;
 mod sessions;
 mod settings_page;
 mod sharing;

@@ -23,7 +23,7 @@ use datafusion::error::{DataFusionError, Result};
 use super::cell::spans;
 
 /// The style in which a session shows intervals. It is an extension of the session's options,
-/// where a server puts it; without it the style is `postgres`.
+/// where whoever opens the session puts it; without it the style is `postgres`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum IntervalStyle {
     /// `1 year 2 mons -3 days +04:05:06`

@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use coscan::session_settings::Board;
 use coscan::{BlockStatus, OpenQueries, SessionOwner};
 use coscan_pg::Moments;
 use datafusion::prelude::SessionContext;
@@ -20,7 +21,6 @@ use datafusion::prelude::SessionContext;
 use super::grid::Cell;
 use crate::net::ClientWait;
 use crate::origins::Origins;
-use crate::settings::Board;
 
 /// PostgreSQL's default of `track_activity_query_size`, less the byte at the end.
 const TEXT_BYTES_MAX: usize = 1023;

@@ -22,6 +22,7 @@ mod tables;
 
 use std::sync::{Arc, OnceLock};
 
+use coscan::session_settings::Board;
 use coscan::{DatabaseName, Effects, Notices};
 use coscan_pg::Moments;
 use coscan_pg::output::IntervalStyle;
@@ -48,7 +49,6 @@ use self::tables::{PgSchema, Shipped};
 
 use crate::advisory::Locks;
 use crate::origins::Origins;
-use crate::settings::Board;
 
 /// What all sessions share: the static tables, decoded once, and the functions.
 pub(crate) struct PgCatalog {

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use coscan::session_settings::{Board, Published, described};
 use datafusion::arrow::datatypes::Field;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
@@ -15,7 +16,6 @@ use pgwire::api::Type;
 use super::activity::Backend;
 use super::grid::{Cell, Columns, Kind, batch};
 use super::model::{Model, PG_CATALOG};
-use crate::settings::{Board, Published, described};
 use coscan_pg::output::{modifier, pg_type};
 
 /// A table whose rows describe this server.

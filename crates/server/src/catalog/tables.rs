@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use arrow_pg::datatypes::PG_CHAR_KEY;
 use async_trait::async_trait;
+use coscan::session_settings::Board;
 use datafusion::arrow::array::{AsArray, BooleanArray, new_null_array};
 use datafusion::arrow::compute::filter_record_batch;
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef};
@@ -36,7 +37,6 @@ use super::bare::BARE;
 use super::grid::schema;
 use super::model::Model;
 use super::rows::ServerTable;
-use crate::settings::Board;
 use coscan_pg::dialect::{EMPTY, TABLES};
 
 /// PostgreSQL's own rows, and the columns of the empty tables, shared by all connections.

@@ -29,7 +29,7 @@ mod wire;
 pub(super) use auth::{Verifier, authenticate, authentication};
 pub(super) use cancel::{GOODBYE_TIMEOUT, Interrupt, Phase, passed, reached};
 pub(super) use client_wait::ClientWait;
-pub(super) use keepalive::Keepalive;
+pub(super) use keepalive::keep_alive;
 pub(super) use ledger::{Held, Ledger};
 pub(super) use senders::{FLUSH_BYTES, Senders, Sending, bound_unsent};
 pub(super) use spare::{Spare, out_of_descriptors, some_are_left};

@@ -12,8 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coscan::running::guarded;
+use coscan::session_settings::{Keepalive, SessionSettings};
 use coscan::{AfterFailure, BlockStatus};
 use coscan_pg::{Moments, POSITION_BYTES_MAX};
+use datafusion::error::DataFusionError;
 use pgwire::api::{
     ClientInfo, ConnectionGuard, ConnectionHandle, DefaultClient, PidSecretKeyGenerator,
 };
@@ -33,10 +35,9 @@ use crate::advisory::OfConnection;
 use crate::catalog::{Backend, Listed};
 use crate::failure::{Failure, stopping};
 use crate::net::{
-    FLUSH_BYTES, GOODBYE_TIMEOUT, Interrupt, Keepalive, Ledger, Phase, Place, Unread, Wire,
-    authenticate, authentication, bound_unsent, last_words, passed, reached,
+    FLUSH_BYTES, GOODBYE_TIMEOUT, Interrupt, Ledger, Phase, Place, Unread, Wire, authenticate,
+    authentication, bound_unsent, keep_alive, last_words, passed, reached,
 };
-use crate::settings::Settings;
 use crate::statements::{Portals, Session, Transaction};
 
 /// An authenticated client.
@@ -89,6 +90,12 @@ impl From<Failure> for Halt {
     }
 }
 
+impl From<DataFusionError> for Halt {
+    fn from(error: DataFusionError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
 impl From<io::Error> for Halt {
     fn from(_: io::Error) -> Self {
         Self::Gone
@@ -106,7 +113,7 @@ impl From<PgWireError> for Halt {
 
 /// Serves one client until it leaves or the server stops.
 pub(crate) async fn serve(socket: TcpStream, place: Place, shared: Arc<Shared>) {
-    if let Err(error) = Keepalive::default().apply(&socket) {
+    if let Err(error) = keep_alive(&socket, Keepalive::default()) {
         log::debug!("a socket without keepalive: {error}");
     }
     if let Err(error) = bound_unsent(&socket) {
@@ -323,7 +330,7 @@ async fn open_session(
     };
     // Does not run among the queries: the server admits a client however busy they are.
     let context = guarded(&Handle::current(), open).await?;
-    let mut settings = Settings::new(&context, user, shared.confinement.rights());
+    let mut settings = SessionSettings::new(&context, user);
     for (name, value) in &startup.parameters {
         match name.as_str() {
             "user" | "database" => {}

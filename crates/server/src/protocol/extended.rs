@@ -23,7 +23,7 @@ use super::perform::copied;
 use crate::encode::{Declared, Walk, columns, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
-use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State, show_schema};
+use crate::statements::{Action, Life, Outcome, Parsed, Portal, Prepared, State};
 
 impl Connection {
     pub(crate) async fn parse(&mut self, message: Parse) -> Result<(), Halt> {
@@ -99,7 +99,7 @@ impl Connection {
                 let has_rows = Answer::of(&planned.plan()).has_rows();
                 has_rows.then(|| SchemaRef::clone(planned.schema()))
             }
-            (Action::Show(name), _) => Some(show_schema(name)),
+            (Action::Setting(statement), _) => statement.schema(),
             _ => None,
         };
         Ok(Prepared {

@@ -1,16 +1,17 @@
-//! What does each statement do? Those with a plan are run; the connection itself sees to settings,
-//! cursors and the names of prepared statements.
+//! What does each statement do? Those with a plan are run; the connection itself sees to cursors
+//! and the names of prepared statements.
 //!
 //! Not here: what a statement's text means (`../statements/statement.rs`), how it is planned and
-//! started (`../statements/session.rs`), transactions (`transactions.rs`).
+//! started (`../statements/session.rs`), transactions (`transactions.rs`), what SET, RESET and SHOW
+//! mean (`coscan::session_settings`).
 
 use std::sync::Arc;
 
+use coscan::session_settings::SettingStatement;
 use coscan::{DropNames, Rename};
 use coscan_pg::dialect::Written;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{ContextModifier, Set};
 
 use super::connection::{Connection, Halt, supervise};
 use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description};
@@ -48,7 +49,7 @@ impl Connection {
                 copied(&mut outcome, format)?;
                 return Ok(outcome);
             }
-            Action::Show(name) => {
+            Action::Setting(SettingStatement::Show(name)) => {
                 return Ok(Outcome::Rows(Box::new(self.session.show(name, formats)?)));
             }
             Action::Fetch(walk) => return self.fetch(walk, formats, interrupt).await,
@@ -74,8 +75,7 @@ impl Connection {
             Action::Block(statement) => self.block(statement).await?,
             Action::Nothing(tag) => tag,
             Action::Lock(names) => self.lock(names)?,
-            Action::Set(set) => self.set(set).await?,
-            Action::Reset(name) => self.reset(name.as_deref()).await?,
+            Action::Setting(statement) => self.change_setting(statement).await?,
             Action::Declare {
                 name,
                 declared,
@@ -100,44 +100,24 @@ impl Connection {
         Ok(drop_tag(names))
     }
 
-    async fn set(&mut self, set: &Set) -> Result<&'static str, Halt> {
+    /// SET and RESET.
+    async fn change_setting(&mut self, statement: &SettingStatement) -> Result<&'static str, Halt> {
         let in_transaction = self.transaction.has_begun();
-        // The messages up to a Sync have begun one, but are no block: PostgreSQL warns there, too.
-        if !self.session.undoable
-            && let Some(statement) = of_transaction(set)
-        {
-            self.warn_outside(statement);
-        }
         let session = &mut self.session;
-        if in_transaction {
-            session.settings.keep_modes(&session.context)?;
+        // The messages up to a Sync have begun one, but are no block: PostgreSQL warns there, too.
+        if !session.undoable
+            && let Some(warning) = statement.warning()
+        {
+            session.notices.add(warning);
         }
         let before = session.settings.modes(&session.context);
-        let report = session
-            .settings
-            .apply(&session.context, set, in_transaction)
-            .await?;
-        self.report(report)?;
-        self.transaction.check_modes(&before, &self.session)?;
-        Ok("SET")
-    }
-
-    /// RESET of a setting, or of all.
-    async fn reset(&mut self, name: Option<&str>) -> Result<&'static str, Halt> {
-        let in_transaction = self.transaction.has_begun();
-        let session = &mut self.session;
-        if in_transaction {
-            session.settings.keep_modes(&session.context)?;
+        let (settings, context) = (&mut session.settings, &session.context);
+        let reports = settings.change(context, statement, in_transaction).await?;
+        self.report(reports)?;
+        if statement.may_be_late() {
+            self.transaction.check_modes(&before, &self.session)?;
         }
-        if let Some(name) = name {
-            session.settings.forget(name);
-            let report = session.settings.reset(&session.context, name).await?;
-            self.report(report)?;
-        } else {
-            let reports = session.settings.reset_all(&session.context).await?;
-            self.report(reports)?;
-        }
-        Ok("RESET")
+        Ok(statement.tag())
     }
 
     async fn declare(
@@ -367,19 +347,6 @@ impl Connection {
             self.wire.put(&description(&rows.columns))?;
         }
         Ok(self.send_rows(rows, most, interrupt).await?.rows)
-    }
-}
-
-/// What a SET is called that lasts as long as its transaction.
-fn of_transaction(set: &Set) -> Option<&'static str> {
-    match set {
-        Set::SingleAssignment {
-            scope: Some(ContextModifier::Local),
-            ..
-        }
-        | Set::SetTimeZone { local: true, .. } => Some("SET LOCAL"),
-        Set::SetTransaction { session: false, .. } => Some("SET TRANSACTION"),
-        _ => None,
     }
 }
 

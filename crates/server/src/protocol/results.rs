@@ -5,6 +5,7 @@
 use std::pin::pin;
 use std::task::Poll;
 
+use coscan::session_settings::Report;
 use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::response::CommandComplete;
 use pgwire::messages::startup::ParameterStatus;
@@ -152,10 +153,7 @@ impl Connection {
             .put(&PgWireBackendMessage::CommandComplete(complete))?)
     }
 
-    pub(crate) fn report(
-        &mut self,
-        reports: impl IntoIterator<Item = (&'static str, String)>,
-    ) -> Result<(), Halt> {
+    pub(crate) fn report(&mut self, reports: impl IntoIterator<Item = Report>) -> Result<(), Halt> {
         for (name, value) in reports {
             let status = ParameterStatus::new(name.to_owned(), value);
             self.wire

@@ -11,9 +11,6 @@ use super::connection::{Connection, Halt, supervise};
 use crate::failure::Failure;
 use crate::statements::{Action, State};
 
-/// The SQLSTATE of statements that need a transaction.
-const OUTSIDE: &str = "25P01";
-
 impl Connection {
     /// In a failed transaction, refuses every action that neither ends nor revives it. In a READ
     /// ONLY one, refuses writes.
@@ -67,12 +64,6 @@ impl Connection {
         self.session.notices.add(Notice::warning(code, told));
     }
 
-    /// Warns of a statement whose effect ends at once, because no transaction is open.
-    pub(super) fn warn_outside(&self, statement: &str) {
-        let told = format!("{statement} can only be used in transaction blocks");
-        self.warn(OUTSIDE, told);
-    }
-
     /// BEGIN. If the transaction cannot have these modes, no block is opened.
     async fn begin(&mut self, modes: &[TransactionMode]) -> Result<(), Halt> {
         let session = &mut self.session;
@@ -86,7 +77,7 @@ impl Connection {
     /// COMMIT and ROLLBACK.
     async fn end(&mut self, commits: bool, chain: bool) -> Result<&'static str, Halt> {
         if !self.transaction.status().is_block() {
-            self.warn(OUTSIDE, "there is no transaction in progress");
+            self.warn("25P01", "there is no transaction in progress");
         }
         let session = &mut self.session;
         let modes = session.settings.modes(&session.context);
@@ -157,7 +148,6 @@ impl Connection {
         }
         self.transaction.begin(&self.session).await?;
         let session = &mut self.session;
-        session.settings.keep_modes(&session.context)?;
         let before = session.settings.modes(&session.context);
         let reports = session.settings.grant(&session.context).await?;
         self.report(reports)?;

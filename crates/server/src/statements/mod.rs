@@ -11,7 +11,7 @@
 //! | `statements/session.rs` | how is a statement planned and started in the connection's session? |
 //! | `statements/transaction.rs` | what does ROLLBACK restore? |
 //!
-//! Not here: SET and SHOW (`../settings`), the messages (`../protocol`).
+//! Not here: SET and SHOW (`coscan::session_settings`), the messages (`../protocol`).
 
 mod explain;
 mod known;
@@ -25,6 +25,6 @@ mod transaction;
 pub(super) use known::KnownTexts;
 pub(super) use parse::Parsed;
 pub(super) use portal::{Life, Portal, Portals, Prepared, State};
-pub(super) use session::{Outcome, Session, show_schema};
+pub(super) use session::{Outcome, Session};
 pub(super) use statement::{Action, drop_tag, rename_tag};
 pub(super) use transaction::Transaction;

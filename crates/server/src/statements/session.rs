@@ -7,13 +7,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use coscan::running::{Answer, Guard, SHOW, StatementThreads};
+use coscan::session_settings::SessionSettings;
 use coscan::{CommitPoint, Notices, RunOptions, StatementSize, ToRun, TransactionRules};
 use coscan_pg::Moments;
 use coscan_pg::dialect::Written;
 use coscan_pg::output::IntervalStyle;
-use datafusion::arrow::array::StringArray;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
@@ -26,12 +25,11 @@ use super::portal::Prepared;
 use crate::encode::{Rows, Source};
 use crate::failure::Failure;
 use crate::net::{Ledger, Senders, Sending};
-use crate::settings::Settings;
 
 /// S1: owned by one connection.
 pub(crate) struct Session {
     pub(crate) context: SessionContext,
-    pub(crate) settings: Settings,
+    pub(crate) settings: SessionSettings,
     pub(crate) threads: Arc<StatementThreads>,
     pub(crate) senders: Senders,
     pub(crate) ledger: Ledger,
@@ -179,37 +177,8 @@ impl Session {
 
     /// The rows of SHOW.
     pub(crate) fn show(&self, name: &str, formats: &[i16]) -> Result<Rows, Failure> {
-        let shown = self.settings.show(&self.context, name)?;
-        let schema = show_schema(name);
-        let values = shown
-            .iter()
-            .map(|row| row.value.as_deref())
-            .collect::<StringArray>();
-        let arrays: Vec<Arc<dyn datafusion::arrow::array::Array>> = if name == ALL {
-            let names: StringArray = shown.iter().map(|row| Some(row.name.as_str())).collect();
-            let notes: StringArray = shown.iter().map(|row| Some(row.description)).collect();
-            vec![Arc::new(names), Arc::new(values), Arc::new(notes)]
-        } else {
-            vec![Arc::new(values)]
-        };
-        let batch = RecordBatch::try_new(Arc::clone(&schema), arrays)?;
-        Rows::new(
-            schema,
-            formats,
-            Source::Ready(VecDeque::from([batch])),
-            SHOW,
-        )
+        let shown = self.settings.shown(&self.context, name)?;
+        let (schema, rows) = (shown.schema(), VecDeque::from([shown]));
+        Rows::new(schema, formats, Source::Ready(rows), SHOW)
     }
 }
-
-/// The columns of SHOW.
-pub(crate) fn show_schema(name: &str) -> SchemaRef {
-    let text = |name: &str| Field::new(name, DataType::Utf8, true);
-    Arc::new(if name == ALL {
-        Schema::new(vec![text("name"), text("setting"), text("description")])
-    } else {
-        Schema::new(vec![text(&Settings::shown_name(name))])
-    })
-}
-
-const ALL: &str = "all";

@@ -1,17 +1,17 @@
 //! Which action does a statement's text ask for? The connection handles settings, transactions and
 //! cursors itself; everything else is a plan for DataFusion.
 //!
-//! Not here: parsing (`coscan::parse_postgresql`), and what FETCH and MOVE ask for
-//! (`../encode/cursor.rs`).
+//! Not here: parsing (`coscan::parse_postgresql`), which setting a statement names
+//! (`coscan::session_settings`), and what FETCH and MOVE ask for (`../encode/cursor.rs`).
 
+use coscan::session_settings::SettingStatement;
 use coscan::{BlockStatement, DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
 use datafusion::common::TableReference;
-use datafusion::sql::parser::{DFParserBuilder, ResetStatement, Statement as DfStatement};
+use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, CreateTable, DataType, Declare, DeclareType,
     DiscardObject, Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType,
-    OnCommit, RenameTableNameKind, Reset, Set, ShowCreateObject, Statement as SqlStatement,
-    Truncate,
+    OnCommit, RenameTableNameKind, ShowCreateObject, Statement as SqlStatement, Truncate,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -41,16 +41,13 @@ pub(crate) enum Action {
     Block(BlockStatement),
     /// Accepted, though there is nothing to do: there are no notifications (LISTEN, NOTIFY,
     /// UNLISTEN), statistics come from the files (ANALYZE, VACUUM), comments are not kept
-    /// (COMMENT), a session has one role (RESET ROLE). Holds the tag of the answer.
+    /// (COMMENT). Holds the tag of the answer.
     Nothing(&'static str),
     /// LOCK in a mode that only prevents changes of the table's definition: a statement reads the
     /// table as it was at its start.
     Lock(Vec<TableReference>),
-    Set(Box<Set>),
-    /// The setting's name, or `all`.
-    Show(String),
-    /// The setting's name; `None` for all settings.
-    Reset(Option<String>),
+    /// SET, RESET and SHOW.
+    Setting(SettingStatement),
     Declare {
         name: String,
         declared: Declared,
@@ -99,9 +96,8 @@ impl Action {
     /// Whether it may change something that ROLLBACK restores.
     pub(crate) fn may_change(&self) -> bool {
         match self {
+            Self::Setting(statement) => statement.changes(),
             Self::Plan(_)
-            | Self::Set(_)
-            | Self::Reset(_)
             | Self::Declare { .. }
             | Self::Execute { .. }
             | Self::Rename(_)
@@ -113,7 +109,6 @@ impl Action {
             | Self::Block(_)
             | Self::Nothing(_)
             | Self::Lock(_)
-            | Self::Show(_)
             | Self::Fetch(_)
             | Self::Prepare { .. }
             | Self::Close(_)
@@ -212,9 +207,11 @@ pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Fail
 }
 
 fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
+    if let Some(about_settings) = SettingStatement::of(&statement)? {
+        return Ok(Action::Setting(about_settings));
+    }
     match statement {
         DfStatement::Statement(statement) => action(*statement),
-        DfStatement::Reset(ResetStatement::Variable(words)) => reset_by_words(&words),
         mut other => {
             as_csv(&mut other);
             Ok(Action::Plan(Box::new(other)))
@@ -237,13 +234,10 @@ fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
     explain::in_words(&mut statement)?;
     Ok(match statement {
         SqlStatement::UNLISTEN { .. } => Action::Nothing("UNLISTEN"),
-        SqlStatement::Set(set) => Action::Set(Box::new(set)),
-        SqlStatement::ShowVariable { variable } => Action::Show(shown(&variable)),
         SqlStatement::ShowCreate {
             obj_type: ShowCreateObject::Table,
             obj_name,
         } => Action::Plan(show_create(&obj_name)?),
-        SqlStatement::Reset(reset) => reset_by_name(&reset.reset),
         SqlStatement::Declare { stmts } => cursor_declared(stmts)?,
         SqlStatement::Prepare {
             name,
@@ -312,28 +306,6 @@ fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
 
 fn plan(statement: SqlStatement) -> Action {
     Action::Plan(Box::new(DfStatement::Statement(Box::new(statement))))
-}
-
-/// The setting that SHOW names.
-fn shown(variable: &[Ident]) -> String {
-    let words = variable.iter().map(|word| word.value.to_lowercase());
-    let words: Vec<String> = words.collect();
-    match of_words(&words) {
-        Some(name) => name.to_owned(),
-        None => words.join("."),
-    }
-}
-
-fn reset_by_name(reset: &Reset) -> Action {
-    match reset {
-        Reset::ALL => Action::Reset(None),
-        Reset::ConfigurationParameter(name) => {
-            match name.to_string().to_lowercase().replace('"', "") {
-                name if name == "role" => Action::Nothing("RESET"),
-                name => Action::Reset(Some(name)),
-            }
-        }
-    }
 }
 
 /// DECLARE of one cursor.
@@ -419,33 +391,6 @@ fn maintenance(text: &str) -> Option<&'static str> {
     };
     let is_plain = |c: char| c.is_alphanumeric() || c.is_whitespace() || "_$.,()\"".contains(c);
     rest.chars().all(is_plain).then_some(tag)
-}
-
-/// The setting that SHOW and RESET call by several words, which are in lower case.
-fn of_words(words: &[String]) -> Option<&'static str> {
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["time", "zone"] => Some("timezone"),
-        ["transaction", "isolation", "level"] => Some("transaction_isolation"),
-        ["session", "authorization"] => Some("session_authorization"),
-        _ => None,
-    }
-}
-
-/// RESET of several words. Only DataFusion's parser accepts them, as the parts of one name: a name
-/// with dots is read by the other parser.
-fn reset_by_words(name: &ObjectName) -> Result<Action, Failure> {
-    let parts = name.0.iter().filter_map(ObjectNamePart::as_ident);
-    let words: Vec<String> = parts.map(|part| part.value.to_lowercase()).collect();
-    match (of_words(&words), words.as_slice()) {
-        (Some(name), _) => Ok(Action::Reset(Some(name.to_owned()))),
-        (None, [name]) => Ok(Action::Reset(Some(name.clone()))),
-        (None, words) => {
-            let last = words.last().map_or("RESET", String::as_str);
-            let text = format!("syntax error at or near {last:?}");
-            Err(Failure::syntax(text))
-        }
-    }
 }
 
 /// A name, folded as in PostgreSQL.
@@ -571,28 +516,28 @@ mod tests {
         ] {
             assert!(matches!(one(text), Action::Block(found) if found == expected));
         }
-        assert!(matches!(one("SHOW TIME ZONE"), Action::Show(n) if n == "timezone"));
-        assert!(
-            matches!(one("SHOW datafusion.execution.batch_size"), Action::Show(n) if n == "datafusion.execution.batch_size")
-        );
-        assert!(matches!(one("RESET ALL"), Action::Reset(None)));
-        assert!(
-            matches!(one("reset Coscan.Policy"), Action::Reset(Some(n)) if n == "coscan.policy")
-        );
-        for (words, setting) in [
+        let setting = |text: &str| match one(text) {
+            Action::Setting(statement) => statement,
+            other => panic!("{text}: {other:?}"),
+        };
+        let show = |name: &str| SettingStatement::Show(name.to_owned());
+        assert_eq!(setting("SHOW TIME ZONE"), show("timezone"));
+        let name = "datafusion.execution.batch_size";
+        assert_eq!(setting(&format!("SHOW {name}")), show(name));
+        assert_eq!(setting("RESET ALL"), SettingStatement::Reset(None));
+        let reset = |name: &str| SettingStatement::Reset(Some(name.to_owned()));
+        assert_eq!(setting("reset Coscan.Policy"), reset("coscan.policy"));
+        for (words, name) in [
             ("TIME ZONE", "timezone"),
             ("\"TimeZone\"", "timezone"),
             ("Transaction Isolation Level", "transaction_isolation"),
             ("SESSION AUTHORIZATION", "session_authorization"),
             ("my.time", "my.time"),
         ] {
-            let reset = one(&format!("RESET {words}"));
-            assert!(
-                matches!(&reset, Action::Reset(Some(name)) if name == setting),
-                "{words}: {reset:?}"
-            );
+            let read = setting(&format!("RESET {words}"));
+            assert_eq!(read, reset(name), "{words}");
         }
-        assert!(matches!(one("RESET ROLE"), Action::Nothing("RESET")));
+        assert_eq!(setting("RESET ROLE"), reset("role"));
         assert!(matches!(
             one("FETCH 10 FROM c"),
             Action::Fetch(Walk {

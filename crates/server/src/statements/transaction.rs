@@ -4,11 +4,11 @@
 //! Not here: the letter by which clients learn the state of the block
 //! (`../protocol/connection.rs`).
 
+use coscan::session_settings::{Report, SavedSettings};
 use coscan::{AfterFailure, BlockStatus, TransactionModes};
 
 use super::session::Session;
 use crate::failure::Failure;
-use crate::settings::SavedSettings;
 
 /// The connection's transaction.
 #[derive(Default)]
@@ -24,13 +24,10 @@ struct Saved {
 /// The result of ROLLBACK TO.
 pub(crate) struct Returned {
     /// Changed settings to report to the client.
-    pub(crate) reports: Reports,
+    pub(crate) reports: Vec<Report>,
     /// How many portals had been opened at the savepoint.
     pub(crate) opened: u64,
 }
-
-/// Changed settings to report to the client.
-type Reports = Vec<(&'static str, String)>;
 
 impl Saved {
     fn now(session: &Session, opened: u64) -> Self {
@@ -40,9 +37,10 @@ impl Saved {
         }
     }
 
-    async fn restore(self, session: &mut Session) -> Result<Reports, Failure> {
+    async fn restore(self, session: &mut Session) -> Result<Vec<Report>, Failure> {
         let context = &session.context;
-        session.settings.bring_back(context, self.settings).await
+        let restored = session.settings.bring_back(context, self.settings);
+        Ok(restored.await?)
     }
 }
 
@@ -137,7 +135,7 @@ impl Transaction {
     ///
     /// # Errors
     /// If a setting cannot be restored. Everything else has been.
-    pub(crate) async fn rollback(&mut self, session: &mut Session) -> Result<Reports, Failure> {
+    pub(crate) async fn rollback(&mut self, session: &mut Session) -> Result<Vec<Report>, Failure> {
         match self.0.rollback().await {
             Some(saved) => saved.restore(session).await,
             None => Ok(vec![]),

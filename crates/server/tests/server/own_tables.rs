@@ -1131,6 +1131,17 @@ async fn read_only_transactions_change_temporary_tables_only() {
         ("SHOW transaction_isolation", "serializable"),
         ("COMMIT", ""),
         ("SHOW transaction_isolation", "read committed"),
+        // RESET of a mode is never too late.
+        (
+            "BEGIN READ ONLY; SELECT 1; RESET transaction_read_only; EXECUTE i",
+            "1",
+        ),
+        ("SHOW transaction_read_only", "off"),
+        ("ROLLBACK", ""),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE", ""),
+        ("SAVEPOINT a; RESET transaction_isolation", ""),
+        ("SHOW transaction_isolation", "read committed"),
+        ("COMMIT", ""),
         (
             "BEGIN; SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
             "",

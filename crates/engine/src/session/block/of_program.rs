@@ -1,20 +1,28 @@
 //! How does a program run statements in a transaction block?
 //!
 //! A server's connection holds a [`Transaction`] itself, beside its settings and cursors.
-//! Not here: rows that fail after a statement has started, of which the program tells the block.
-//! TB3: a session with names of its own has one block at most, which ends when it is dropped, at
-//! the latest. Otherwise later INSERTs into tables of files would wait for a COMMIT for ever.
+//! Not here: rows that fail after a statement has started, of which the program tells the block;
+//! what statements about settings mean (`../settings/`).
+//! TB3: a session has one block at most, which ends when it is dropped, at the latest. Otherwise
+//! later INSERTs into tables of files would wait for a COMMIT for ever, and of two blocks one would
+//! restore settings, and modes, of the other.
+//! TB4: the end of a block locks the session's settings before it asks the transaction for what
+//! was saved. Otherwise a future that is dropped in between would lose the saved settings, and the
+//! next block would save what is yet to be restored.
 
+use std::sync::Arc;
 use std::thread;
 
+use arrow::array::RecordBatch;
 use coscan_pg::PgError;
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
 use futures::FutureExt;
 use futures::executor::block_on;
+use tokio::sync::OwnedMutexGuard;
 use tokio::task::coop::unconstrained;
 
-use super::modes::TransactionModes;
 use super::statement::BlockStatement;
 use super::status::BlockStatus;
 use super::transaction::Transaction;
@@ -22,16 +30,22 @@ use crate::error::Result;
 use crate::running::Running;
 use crate::session::Session;
 use crate::session::rust::Statement;
+use crate::session::settings::{
+    SavedSettings, SessionSettings, SettingStatement, TransactionModes,
+};
 use crate::session::start::{StartOptions, TransactionRules};
-use crate::session_names::{Confinement, begin_own};
+use crate::session_names::Confinement;
 
 /// An open transaction block of a program's session. All that the session changes until the end of
-/// the block belongs to it. Dropping it rolls back, so a panic or an early return keeps nothing.
+/// the block belongs to it, its settings included. Dropping it rolls back, so a panic or an early
+/// return keeps nothing.
 #[must_use = "dropping it rolls back"]
 pub struct Block {
     session: Session,
-    transaction: Transaction<()>,
+    transaction: Transaction<SavedSettings>,
     modes: TransactionModes,
+    /// TB3.
+    _only: OwnedMutexGuard<()>,
 }
 
 impl Session {
@@ -43,21 +57,42 @@ impl Session {
         Self::new(self.engine.clone(), context)
     }
 
-    /// BEGIN: opens a block of these modes. Statements that change what all sessions see are
-    /// refused in it. All names of a session that is not [confined](Session::confined) are seen by
-    /// all.
+    /// The modes of a transaction that names none: READ WRITE and READ COMMITTED, unless the
+    /// session's settings have other defaults (SET SESSION CHARACTERISTICS). In a block, those of
+    /// the block.
+    pub async fn modes(&self) -> TransactionModes {
+        self.settings.lock().await.modes(&self.context)
+    }
+
+    /// BEGIN: opens a block of these modes, such as [`Session::modes`]. Statements that change what
+    /// all sessions see are refused in it. All names of a session that is not
+    /// [confined](Session::confined) are seen by all.
     ///
     /// # Errors
     /// 25001 if the session has a block; if there is no memory for a copy of the session's names.
     pub async fn begin(&self, modes: TransactionModes) -> Result<Block> {
-        let _only = begin_own(&self.context)?;
+        let Ok(only) = Arc::clone(&self.block).try_lock_owned() else {
+            let begun = PgError::new("25001", "there is already a transaction in progress");
+            return Err(DataFusionError::from(begun).into());
+        };
+        let saved = self.saved_settings().await;
         let mut transaction = Transaction::default();
-        transaction.open(&self.context, || ()).await?;
-        Ok(Block {
+        transaction.open(&self.context, || saved).await?;
+        let written = modes.written();
+        let mut block = Block {
             session: self.clone(),
             transaction,
             modes,
-        })
+            _only: only,
+        };
+        let mut settings = self.settings.lock().await;
+        settings.set_modes(&self.context, &written).await?;
+        block.modes = settings.modes(&self.context);
+        Ok(block)
+    }
+
+    async fn saved_settings(&self) -> SavedSettings {
+        self.settings.lock().await.saved(&self.context)
     }
 }
 
@@ -72,7 +107,8 @@ impl Block {
     ///
     /// # Errors
     /// As [`Statement::execute`]; 25P02 in a failed block; 25006 or 40001 by the block's modes;
-    /// 25001 for a change that ROLLBACK would not undo; 55000 for another session's statement.
+    /// 25001 for a change that ROLLBACK would not undo, and for modes that come too late; 55000
+    /// for another session's statement.
     pub async fn start(
         &mut self,
         statement: &Statement,
@@ -97,6 +133,10 @@ impl Block {
             let foreign = PgError::new("55000", "the statement is another session's");
             return Err(DataFusionError::from(foreign).into());
         }
+        if let Some(setting) = statement.setting(&values)? {
+            let rows = self.answer(setting).await?;
+            return Ok(statement.answered(rows, options));
+        }
         let context = &self.session.context;
         self.transaction
             .query(context, || self.modes.clone())
@@ -113,6 +153,19 @@ impl Block {
         statement.start(values, options).await
     }
 
+    /// Carries out a statement about settings. Returns its rows.
+    async fn answer(&mut self, setting: &SettingStatement) -> PlanResult<Vec<RecordBatch>> {
+        let context = &self.session.context;
+        let mut settings = self.session.settings.lock().await;
+        let rows = settings.answer(context, setting, true).await?;
+        let modes = settings.modes(context);
+        if setting.may_be_late() {
+            self.transaction.check_modes(&self.modes, &modes)?;
+        }
+        self.modes = modes;
+        Ok(rows)
+    }
+
     /// A statement of the block has failed after its start.
     pub fn fail(&mut self) {
         self.transaction.fail();
@@ -124,8 +177,9 @@ impl Block {
     /// 25P02 in a failed block; if there is no memory for a copy of the session's names.
     pub async fn savepoint(&mut self, name: &str) -> Result<()> {
         self.check(&BlockStatement::Savepoint(name.to_owned()))?;
+        let saved = self.session.saved_settings().await;
         let context = &self.session.context;
-        let made = self.transaction.savepoint(context, name, ()).await;
+        let made = self.transaction.savepoint(context, name, saved).await;
         self.failed_if(made)
     }
 
@@ -137,12 +191,23 @@ impl Block {
     pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
         // Until it has returned to the savepoint, also if the future is dropped.
         self.fail();
-        let context = &self.session.context;
-        let returned = match self.transaction.rollback_to(name).await {
-            Ok(()) => self.transaction.savepoint(context, name, ()).await,
-            Err(error) => Err(error),
-        };
+        let returned = self.return_to(name).await;
         self.failed_if(returned)
+    }
+
+    async fn return_to(&mut self, name: &str) -> PlanResult<()> {
+        let context = &self.session.context;
+        // TB4.
+        let mut settings = self.session.settings.lock().await;
+        let saved = self.transaction.rollback_to(name).await?;
+        // It is not revived before it has the savepoint.
+        self.transaction.fail();
+        let restored = settings.bring_back(context, saved).await;
+        self.modes = settings.modes(context);
+        let saved = settings.saved(context);
+        self.transaction.savepoint(context, name, saved).await?;
+        self.transaction.revive();
+        restored.map(drop)
     }
 
     /// RELEASE of a savepoint and all later ones.
@@ -160,14 +225,19 @@ impl Block {
     /// # Errors
     /// If files that the block wrote cannot be published. It is then rolled back.
     pub async fn commit(mut self) -> Result<bool> {
-        let commits = self.status().commits();
+        let context = &self.session.context;
+        // TB4.
+        let mut settings = self.session.settings.lock().await;
+        let commits = self.transaction.status().commits();
         let committed = if commits {
-            self.transaction.commit(&self.session.context).await
+            self.transaction.commit(context).await
         } else {
             Ok(())
         };
-        if !commits || committed.is_err() {
-            self.transaction.rollback().await;
+        if commits && committed.is_ok() {
+            warn_of(settings.end_transaction(context).await);
+        } else {
+            roll_back(context, &mut settings, &mut self.transaction).await;
         }
         committed?;
         Ok(commits)
@@ -175,7 +245,8 @@ impl Block {
 
     /// ROLLBACK.
     pub async fn rollback(mut self) {
-        self.transaction.rollback().await;
+        let mut settings = self.session.settings.lock().await;
+        roll_back(&self.session.context, &mut settings, &mut self.transaction).await;
     }
 
     fn check(&self, statement: &BlockStatement) -> Result<()> {
@@ -183,7 +254,7 @@ impl Block {
         Ok(checked.map_err(DataFusionError::from)?)
     }
 
-    fn failed_if(&mut self, done: datafusion::error::Result<()>) -> Result<()> {
+    fn failed_if(&mut self, done: PlanResult<()>) -> Result<()> {
         if done.is_err() {
             self.transaction.fail();
         }
@@ -197,8 +268,11 @@ impl Drop for Block {
             return;
         }
         let mut transaction = std::mem::take(&mut self.transaction);
+        let context = self.session.context.clone();
+        let settings = Arc::clone(&self.session.settings);
         let rollback = async move {
-            transaction.rollback().await;
+            let mut locked = settings.lock().await;
+            roll_back(&context, &mut locked, &mut transaction).await;
         };
         let mut rollback = unconstrained(rollback.boxed());
         if FutureExt::now_or_never(&mut rollback).is_some() {
@@ -213,12 +287,29 @@ impl Drop for Block {
     }
 }
 
+/// Restores what a session had at BEGIN. The caller has locked its settings (TB4).
+async fn roll_back(
+    context: &SessionContext,
+    settings: &mut SessionSettings,
+    transaction: &mut Transaction<SavedSettings>,
+) {
+    if let Some(saved) = transaction.rollback().await {
+        warn_of(settings.bring_back(context, saved).await);
+    }
+}
+
+/// The block has ended all the same, so its owner could do nothing about it.
+fn warn_of<T>(restored: PlanResult<T>) {
+    if let Err(error) = restored {
+        log::warn!("a setting was not restored: {error}");
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use arrow::array::{AsArray, RecordBatch};
+    use arrow::array::AsArray;
     use arrow::datatypes::Int64Type;
     use futures::TryStreamExt;
-    use tokio::sync::OwnedMutexGuard;
 
     use super::*;
     use crate::session_names::MemoryTable;
@@ -301,6 +392,27 @@ mod tests {
             assert_eq!(count(&session, table).await, 2, "{table}");
         }
         assert!(block.commit().await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_return_that_is_given_up_before_it_has_its_savepoint_leaves_a_failed_block() {
+        let (session, mut block) = inserted().await;
+        block.savepoint("s").await.unwrap();
+        let change = busy(&session, "a").await;
+        let mut returned = block.rollback_to("s").boxed_local();
+        assert!(FutureExt::now_or_never(&mut returned).is_none());
+        // Its turn comes when the rows are restored, before they are saved once more.
+        let mut next = busy(&session, "a").boxed_local();
+        assert!(FutureExt::now_or_never(&mut next).is_none());
+        drop(change);
+        assert!(FutureExt::now_or_never(&mut returned).is_none());
+        drop(returned);
+        assert_eq!(block.status(), BlockStatus::Failed);
+        drop(next.await);
+        assert!(!block.commit().await.unwrap());
+        for table in TABLES {
+            assert_eq!(count(&session, table).await, 1, "{table}");
+        }
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,8 +13,8 @@ use coscan_pg::PgError;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
-use super::modes::TransactionModes;
 use super::status::{AfterFailure, BlockStatus};
+use crate::session::settings::TransactionModes;
 use crate::session_names::{SavedOwn, Snapshot, commit_own, save_own};
 
 /// A session's transaction: that of its block, or that of a statement outside of one. Its owner
@@ -170,6 +170,11 @@ impl<S> Transaction<S> {
         let of_owner = restored.ok_or_else(|| no_savepoint(name))?;
         self.status = BlockStatus::Open;
         Ok(of_owner)
+    }
+
+    /// The block has the savepoint once more to which it returned.
+    pub(super) fn revive(&mut self) {
+        self.status = BlockStatus::Open;
     }
 
     /// RELEASE: drops a savepoint and all later ones.

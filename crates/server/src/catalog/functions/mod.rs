@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use coscan::Notices;
+use coscan::session_settings::Board;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue;
@@ -29,7 +30,6 @@ use self::signatures::Signature;
 use super::model::Model;
 use super::tables::Shipped;
 use crate::advisory::Owner;
-use crate::settings::Board;
 
 /// The data that the functions read.
 #[derive(Clone)]

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use coscan::TEMPORARY_SCHEMA;
+use coscan::session_settings::{Board, VERSION, entry_text};
 use datafusion::config::ConfigOptions;
 use datafusion::error::DataFusionError;
 
 use super::Known;
 use super::Take::{Bool, Text};
 use super::function::{Function, Give, Optional, Row, boolean, text};
-use crate::settings::{Board, VERSION, entry_text};
 
 pub(super) fn functions(known: &Known) -> Vec<Function> {
     let constant = |name, value: String| {
@@ -47,7 +47,8 @@ pub(super) fn functions(known: &Known) -> Vec<Function> {
     ]
 }
 
-/// `set_config`, bound to the turn in which its statement is planned (`settings/board.rs`).
+/// `set_config`, bound to the turn in which its statement is planned (the engine's
+/// `session/settings/board.rs`).
 fn set_config(board: &Arc<Board>, turn: u64) -> Function {
     let (writing, planned) = (Arc::clone(board), Arc::clone(board));
     Function::new("set_config", &[Text, Text, Bool], Give::Text, move |row| {
@@ -105,11 +106,11 @@ pub(super) fn search_path(options: &ConfigOptions, implicit: bool) -> Vec<String
 
 #[cfg(test)]
 mod tests {
+    use coscan::session_settings::Published;
     use datafusion::physical_plan::{ExecutionPlan, collect};
     use datafusion::prelude::SessionContext;
 
     use super::*;
-    use crate::settings::Published;
 
     async fn planned(session: &SessionContext) -> Arc<dyn ExecutionPlan> {
         let sql = "SELECT set_config('work_mem', '1GB', false)";

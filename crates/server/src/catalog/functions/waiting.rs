@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use coscan::Notice;
+use coscan::session_settings::{Board, duration};
 use coscan_pg::PgError;
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
@@ -28,7 +29,6 @@ use super::Known;
 use super::Take::Number;
 use super::function::{Function, Give, Optional, Row, boolean, text};
 use crate::advisory::{Key, Mode, Owner, Until};
-use crate::settings::{Board, duration};
 
 use Mode::{Exclusive, Shared};
 use Until::{SessionEnds, TransactionEnds};

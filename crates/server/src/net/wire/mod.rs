@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BytesMut};
+use coscan::session_settings::Keepalive;
 use futures::{SinkExt, StreamExt};
 use pgwire::api::ClientInfo;
 use pgwire::error::{PgWireError, PgWireResult};
@@ -40,7 +41,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Decoder, Encoder, Framed};
 
 use super::client_wait::ClientWait;
-use super::keepalive::Keepalive;
+use super::keepalive::keep_alive;
 use super::ledger::{Held, Ledger};
 use super::unauthenticated::Place;
 use crate::failure::Failure;
@@ -250,7 +251,7 @@ impl Wire {
     /// Applies keepalive settings to the socket.
     pub(crate) fn keep_alive(&self, keepalive: Keepalive) -> io::Result<()> {
         self.socket()
-            .map_or(Ok(()), |socket| keepalive.apply(socket))
+            .map_or(Ok(()), |socket| keep_alive(socket, keepalive))
     }
 
     /// Flushes and closes. After a malformed message it reads until the client has read the error:

@@ -7,56 +7,60 @@
 
 use std::collections::BTreeMap;
 
+use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 
 use super::custom::is_custom;
-use super::{Settings, entry, find, modes};
-use crate::failure::Failure;
+use super::known::find;
+use super::options::entry;
+use super::{Report, SessionSettings, modes};
 
 /// The old value of each setting; `None` for the default.
 pub(super) type Local = BTreeMap<String, Option<String>>;
 
-impl Settings {
+impl SessionSettings {
     /// Carries out the `set_config()` requests of the statement that has just run. It is in a
-    /// transaction.
-    pub(crate) async fn grant(
-        &mut self,
-        session: &SessionContext,
-    ) -> Result<Vec<(&'static str, String)>, Failure> {
+    /// transaction, which keeps its modes if their defaults change.
+    ///
+    /// # Errors
+    /// As [`SessionSettings::set`].
+    pub async fn grant(&mut self, context: &SessionContext) -> Result<Vec<Report>> {
+        self.keep_modes(context)?;
         let mut reports = Vec::new();
         for (name, request) in self.board.take_requests() {
             if request.local || modes::default_of(&name).is_some() {
-                self.remember(session, &name)?;
+                self.remember(context, &name)?;
             } else {
                 self.forget(&name);
             }
-            reports.extend(self.set(session, &name, &request.value).await?);
+            reports.extend(self.set(context, &name, &request.value).await?);
         }
         Ok(reports)
     }
 
     /// Whether the statement that has just run left requests.
-    pub(crate) fn has_requests(&self) -> bool {
+    #[must_use]
+    pub fn has_requests(&self) -> bool {
         self.board.has_requests()
     }
 
     /// Drops the requests of an abandoned statement.
-    pub(crate) fn drop_requests(&self) {
-        self.board.take_requests();
+    pub fn drop_requests(&self) {
+        drop(self.board.take_requests());
     }
 
     /// Drops the requests of a failed statement, including those it leaves later: parts of it may
     /// still run.
-    pub(crate) fn end_turn(&self) {
+    pub fn end_turn(&self) {
         self.board.end_turn();
     }
 
-    /// Saves a setting's value for [`Settings::end_transaction`] to restore.
-    pub(super) fn remember(&mut self, session: &SessionContext, name: &str) -> Result<(), Failure> {
-        let now = if is_custom(session, name) {
+    /// Saves a setting's value for [`SessionSettings::end_transaction`] to restore.
+    pub(super) fn remember(&mut self, context: &SessionContext, name: &str) -> Result<()> {
+        let now = if is_custom(context, name) {
             self.board.custom(name)
         } else if name.contains('.') {
-            entry(session.state().config().options(), name)?
+            entry(context.state_ref().read().config_options(), name)?
         } else {
             self.changed.get(find(name)?.name).cloned()
         };
@@ -65,21 +69,21 @@ impl Settings {
     }
 
     /// Drops the saved value of a setting, so that a new value lasts.
-    pub(crate) fn forget(&mut self, name: &str) {
+    pub(super) fn forget(&mut self, name: &str) {
         self.local.remove(name);
     }
 
     /// Restores all settings that SET LOCAL changed, even if one of them fails.
-    pub(crate) async fn end_transaction(
-        &mut self,
-        session: &SessionContext,
-    ) -> Result<Vec<(&'static str, String)>, Failure> {
+    ///
+    /// # Errors
+    /// As [`SessionSettings::set`].
+    pub async fn end_transaction(&mut self, context: &SessionContext) -> Result<Vec<Report>> {
         let mut reports = Vec::new();
         let mut failure = None;
         for (name, value) in std::mem::take(&mut self.local) {
             let restored = match value {
-                Some(value) => self.set(session, &name, &value).await,
-                None => self.reset(session, &name).await,
+                Some(value) => self.set(context, &name, &value).await,
+                None => self.reset(context, &name).await,
             };
             match restored {
                 Ok(report) => reports.extend(report),

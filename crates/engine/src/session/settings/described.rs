@@ -8,22 +8,28 @@ use std::sync::LazyLock;
 
 /// PostgreSQL's description of a setting; texts that it lacks are empty.
 #[derive(Debug)]
-pub(crate) struct Described {
+pub struct Described {
     /// The unit of the numbers in `pg_settings`.
-    pub(crate) unit: &'static str,
-    pub(crate) category: &'static str,
-    pub(crate) short: &'static str,
-    pub(crate) extra: &'static str,
+    pub unit: &'static str,
+    /// The group of settings to which it belongs.
+    pub category: &'static str,
+    /// One sentence, which SHOW ALL shows, too.
+    pub short: &'static str,
+    /// What there is to add to it.
+    pub extra: &'static str,
     /// `bool`, `enum`, `integer`, `real` or `string`.
-    pub(crate) vartype: &'static str,
-    pub(crate) least: &'static str,
-    pub(crate) most: &'static str,
+    pub vartype: &'static str,
+    /// The least number.
+    pub least: &'static str,
+    /// The largest number.
+    pub most: &'static str,
     /// The values of an `enum`, separated by commas.
-    pub(crate) values: &'static str,
+    pub values: &'static str,
 }
 
 /// The description of a setting in PostgreSQL's spelling.
-pub(crate) fn described(name: &str) -> Option<&'static Described> {
+#[must_use]
+pub fn described(name: &str) -> Option<&'static Described> {
     static ALL: LazyLock<BTreeMap<&str, Described>> = LazyLock::new(|| {
         let lines = include_str!("described.tsv").lines();
         lines.filter_map(read).collect()
@@ -62,7 +68,8 @@ fn read(line: &'static str) -> Option<(&'static str, Described)> {
 
 impl Described {
     /// A value as a number of the setting's unit: `4MB` is `4096`, if the unit is kB.
-    pub(crate) fn in_unit(&self, value: &str) -> String {
+    #[must_use]
+    pub fn in_unit(&self, value: &str) -> String {
         let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
         let given = factor(value[digits.len()..].trim());
         match (given, factor(self.unit), digits.parse::<f64>()) {
@@ -93,7 +100,7 @@ fn factor(unit: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::known::KNOWN;
+    use crate::session::settings::known::KNOWN;
 
     #[test]
     fn all_settings_are_described() {

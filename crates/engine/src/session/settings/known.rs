@@ -1,19 +1,23 @@
 //! Which of PostgreSQL's settings exist here, and what does SET do with each?
+//!
+//! Not here: what a value's text means (`values.rs`).
+
+use coscan_pg::PgError;
 
 use super::modes::{ISOLATION, LEVELS, READ_ONLY};
 
 /// One of PostgreSQL's settings. Lookup ignores case.
-pub(crate) struct Known {
+pub(super) struct Known {
     /// PostgreSQL's spelling.
-    pub(crate) name: &'static str,
-    pub(crate) default: &'static str,
-    pub(crate) rule: Rule,
+    pub(super) name: &'static str,
+    pub(super) default: &'static str,
+    pub(super) rule: Rule,
     /// Whether changes are reported to clients, as in PostgreSQL.
-    pub(crate) reported: bool,
+    pub(super) reported: bool,
 }
 
 /// The effect of SET.
-pub(crate) enum Rule {
+pub(super) enum Rule {
     /// The value is kept, without effect.
     Kept,
     /// Only these values, in lower case; all of them mean the default.
@@ -52,10 +56,9 @@ const fn reported(name: &'static str, default: &'static str, rule: Rule) -> Know
 
 /// The value of `server_version`. Clients choose their catalog queries by it, and drivers refuse
 /// to talk to a version that they cannot parse.
-pub(crate) const SERVER_VERSION: &str = concat!("16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
+const SERVER_VERSION: &str = concat!("16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
 /// The answer of `version()`. `SQLAlchemy` insists on the first word.
-pub(crate) const VERSION: &str =
-    concat!("PostgreSQL 16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
+pub const VERSION: &str = concat!("PostgreSQL 16.6 (Coscan ", env!("CARGO_PKG_VERSION"), ")");
 
 /// The least severity of the messages that a client is sent.
 pub(super) const MESSAGES: &str = "client_min_messages";
@@ -70,7 +73,7 @@ const DATE_STYLES: &[&str] = &["iso", "iso, mdy", "iso,mdy"];
 const FLOAT_DIGITS: &[&str] = &["1", "2", "3"];
 const ON: &[&str] = &["on", "true", "yes", "1"];
 
-pub(crate) static KNOWN: &[Known] = &[
+pub(super) static KNOWN: &[Known] = &[
     reported("application_name", "", Rule::Kept),
     known("bytea_output", "hex", Rule::Fixed(&["hex"])),
     known(MESSAGES, "notice", Rule::One(MESSAGE_LEVELS)),
@@ -174,3 +177,41 @@ pub(crate) static KNOWN: &[Known] = &[
     known("temp_buffers", "8MB", Rule::Kept),
     known("temp_file_limit", "-1", Rule::Kept),
 ];
+
+/// The setting of this name.
+///
+/// # Errors
+/// 42704 if there is none.
+pub(super) fn find(name: &str) -> Result<&'static Known, PgError> {
+    KNOWN
+        .iter()
+        .find(|known| known.name.eq_ignore_ascii_case(name))
+        .ok_or_else(|| unknown(name))
+}
+
+pub(super) fn unknown(name: &str) -> PgError {
+    let text = format!("unrecognized configuration parameter {name:?}");
+    PgError::new("42704", text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = KNOWN
+            .iter()
+            .map(|known| known.name.to_lowercase())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), KNOWN.len());
+    }
+
+    #[test]
+    fn names_are_found_in_any_case() {
+        assert_eq!(find("timezone").unwrap().name, "TimeZone");
+        assert_eq!(find("no_such").err().unwrap().code(), "42704");
+    }
+}

@@ -3,19 +3,22 @@
 //! A dotted name whose first part is no prefix of the session's configuration belongs to the
 //! client. Such a setting has no effect. The board keeps the value, because queries read it
 //! (`current_setting`).
+//! Bounds: [`CUSTOM_BYTES_MAX`].
 
+use coscan_pg::PgError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::prelude::SessionContext;
 
-use super::{Settings, Shown, unknown};
-use crate::failure::Failure;
+use super::SessionSettings;
+use super::known::unknown;
 
-/// The most bytes for the names and values of one connection's own settings together.
+/// The most bytes for the names and values of one session's own settings together.
 pub(super) const CUSTOM_BYTES_MAX: usize = 1 << 16;
 
 /// Whether clients may use the name for a setting of their own.
-pub(super) fn is_custom(session: &SessionContext, name: &str) -> bool {
-    let state = session.state();
+pub(super) fn is_custom(context: &SessionContext, name: &str) -> bool {
+    let state = context.state_ref();
+    let state = state.read();
     let is_taken = |prefix: &str| has_prefix(state.config_options(), prefix);
     name.split_once('.')
         .is_some_and(|(prefix, _)| !is_taken(prefix))
@@ -33,22 +36,17 @@ fn is_word(part: &str) -> bool {
         && characters.all(|c| c.is_alphanumeric() || c == '_' || c == '$')
 }
 
-impl Settings {
-    pub(super) fn set_custom(&self, name: &str, value: &str) -> Result<(), Failure> {
+impl SessionSettings {
+    pub(super) fn set_custom(&self, name: &str, value: &str) -> Result<(), PgError> {
         if self.board.set_custom(name, value) {
             Ok(())
         } else {
             let text = format!("settings of a client's own take at most {CUSTOM_BYTES_MAX} bytes");
-            Err(Failure::new("53400", text))
+            Err(PgError::new("53400", text))
         }
     }
 
-    pub(super) fn show_custom(&self, name: &str) -> Result<Vec<Shown>, Failure> {
-        let value = self.board.custom(name).ok_or_else(|| unknown(name))?;
-        Ok(vec![Shown {
-            name: name.to_owned(),
-            value: Some(value),
-            description: "",
-        }])
+    pub(super) fn custom(&self, name: &str) -> Result<String, PgError> {
+        self.board.custom(name).ok_or_else(|| unknown(name))
     }
 }

@@ -1,0 +1,245 @@
+//! Promised, for a program's SET, RESET and SHOW: they have the names, values and errors that a
+//! server's client finds; a setting belongs to its session; the end of a block, and ROLLBACK TO,
+//! restore what it set; its modes are settings, and so are those of a statement outside of it.
+
+use crate::common::rows;
+use coscan::running::Answer;
+use coscan::{
+    Block, Confinement, Engine, EngineConfig, Error, Rights, Session, StartOptions,
+    TransactionModes, is_denied,
+};
+use coscan_pg::PgError;
+use datafusion::scalar::ScalarValue;
+
+fn session() -> Session {
+    Engine::new(EngineConfig::default()).unwrap().session()
+}
+
+/// A session with names of its own, of which blocks restore everything.
+fn confined() -> Session {
+    session().confined(&Confinement::new(Rights::NONE))
+}
+
+async fn show(session: &Session, name: &str) -> String {
+    rows(session, &format!("SHOW {name}")).await.remove(0)
+}
+
+/// The SQLSTATE with which a statement is refused.
+fn code(refused: &Error) -> Option<&'static str> {
+    match refused {
+        Error::Query(error) => PgError::of(error).map(PgError::code),
+        _ => None,
+    }
+}
+
+/// Runs a statement in a block. Returns its tag.
+async fn run(block: &mut Block, session: &Session, sql: &str) -> Result<String, Error> {
+    let statement = session.prepare(sql, &[]).await.unwrap();
+    let options = StartOptions::of_caller().unwrap();
+    let running = block.start(&statement, vec![], options).await?;
+    Ok(running.finish(statement.answer()).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_have_postgresqls_names_and_values() {
+    let session = session();
+    let other = session.engine().session();
+    for (sql, name, shown) in [
+        (
+            "SET TIME ZONE 'Europe/Berlin'",
+            "TIME ZONE",
+            "Europe/Berlin",
+        ),
+        ("RESET TIME ZONE", "timezone", "UTC"),
+        (
+            "SET default_transaction_read_only = true",
+            "default_transaction_read_only",
+            "on",
+        ),
+        ("SET work_mem TO '64MB'", "work_mem", "64MB"),
+        ("RESET ALL", "work_mem", "4MB"),
+        ("SET statement_timeout = '90 s'", "statement_timeout", "90s"),
+        ("SET my.own = 'x'", "my.own", "x"),
+        (
+            "SET coscan.policy = 'elevator'",
+            "coscan.policy",
+            "elevator",
+        ),
+        ("SET IntervalStyle = ISO_8601", "IntervalStyle", "iso_8601"),
+        // Outside of a block this does nothing.
+        ("SET LOCAL work_mem = '1MB'", "work_mem", "4MB"),
+        ("SET TRANSACTION READ ONLY", "transaction_read_only", "off"),
+    ] {
+        assert!(rows(&session, sql).await.is_empty(), "{sql}");
+        assert_eq!(show(&session, name).await, shown, "{sql}");
+    }
+    let interval = rows(&session, "SELECT (interval '1 day')::text").await;
+    assert_eq!(interval, ["P1D"]);
+    assert_eq!(show(&other, "coscan.policy").await, "relevance");
+    assert_eq!(show(&other, "IntervalStyle").await, "postgres");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_have_postgresqls_sqlstate() {
+    let session = session();
+    for (sql, expected) in [
+        ("SET no_such = 1", "42704"),
+        ("RESET no_such", "42704"),
+        ("SHOW no_such", "42704"),
+        ("SET server_version = '1'", "55P02"),
+        ("SET statement_timeout = 'soon'", "22023"),
+        ("SET client_encoding = 'LATIN1'", "22023"),
+        ("SET TIME ZONE 'no/such'", "22023"),
+    ] {
+        let refused = session.sql(sql).await.err().unwrap();
+        assert_eq!(code(&refused), Some(expected), "{sql}: {refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reset_returns_to_what_the_engine_was_started_with() {
+    let mut config = EngineConfig::default();
+    config.set("policy", "elevator").unwrap();
+    let session = Engine::new(config).unwrap().session();
+    for reset in [
+        "RESET coscan.policy",
+        "RESET ALL",
+        "SET coscan.policy TO DEFAULT",
+    ] {
+        rows(&session, "SET coscan.policy = 'normal'").await;
+        assert_eq!(show(&session, "coscan.policy").await, "normal");
+        rows(&session, reset).await;
+        assert_eq!(show(&session, "coscan.policy").await, "elevator", "{reset}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_confined_session_does_not_set_what_all_share() {
+    let session = confined();
+    for sql in [
+        "SET coscan.memory = '1GB'",
+        "RESET coscan.memory",
+        "SET datafusion.runtime.memory_limit = '1G'",
+        "SET datafusion.execution.target_partitions = 1000000",
+    ] {
+        let Err(Error::Query(refused)) = session.sql(sql).await else {
+            panic!("{sql} is not refused");
+        };
+        assert!(is_denied(&refused), "{sql}: {refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prepared_show_has_a_column_and_shows_the_value_of_its_time() {
+    let session = session();
+    let statement = session.prepare("SHOW timezone", &[]).await.unwrap();
+    assert_eq!(statement.schema().field(0).name(), "TimeZone");
+    assert_eq!(statement.answer(), Answer::Rows("SHOW"));
+    assert!(statement.parameter_types().is_empty());
+    rows(&session, "SET TIME ZONE 'Europe/Berlin'").await;
+    let options = StartOptions::of_caller().unwrap();
+    let mut running = statement.start(vec![], options).await.unwrap();
+    let batch = running.next().await.unwrap().unwrap();
+    assert_eq!(crate::common::texts(&batch), ["Europe/Berlin"]);
+    assert!(running.next().await.unwrap().is_none());
+    let values = vec![ScalarValue::from(1)];
+    let refused = statement.execute(values).await.err().unwrap();
+    assert_eq!(code(&refused), Some("08P01"));
+    let set = session.prepare("SET work_mem = '1MB'", &[]).await.unwrap();
+    assert_eq!(set.answer(), Answer::Done("SET"));
+    assert!(set.schema().fields().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_block_restores_what_it_set() {
+    let session = confined();
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    let set = run(&mut block, &session, "SET work_mem = '1MB'").await;
+    assert_eq!(set.unwrap(), "SET");
+    block.savepoint("a").await.unwrap();
+    run(&mut block, &session, "SET work_mem = '2MB'")
+        .await
+        .unwrap();
+    block.rollback_to("a").await.unwrap();
+    assert_eq!(show(&session, "work_mem").await, "1MB");
+    block.rollback().await;
+    assert_eq!(show(&session, "work_mem").await, "4MB");
+
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    for sql in [
+        "SET LOCAL work_mem = '3MB'",
+        "SET application_name = 'kept'",
+        "SET coscan.policy = 'elevator'",
+    ] {
+        run(&mut block, &session, sql).await.unwrap();
+    }
+    assert_eq!(show(&session, "work_mem").await, "3MB");
+    assert!(block.commit().await.unwrap());
+    assert_eq!(show(&session, "work_mem").await, "4MB");
+    assert_eq!(show(&session, "application_name").await, "kept");
+    assert_eq!(show(&session, "coscan.policy").await, "elevator");
+
+    let mut block = session.begin(TransactionModes::default()).await.unwrap();
+    run(&mut block, &session, "SET coscan.policy = 'normal'")
+        .await
+        .unwrap();
+    drop(block);
+    assert_eq!(show(&session, "coscan.policy").await, "elevator");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_modes_of_a_block_are_settings() {
+    let session = confined();
+    let made = "CREATE TABLE t AS SELECT 1 AS n";
+    let mut block = session.begin(session.modes().await).await.unwrap();
+    run(&mut block, &session, "SET TRANSACTION READ ONLY")
+        .await
+        .unwrap();
+    assert_eq!(show(&session, "transaction_read_only").await, "on");
+    let refused = run(&mut block, &session, made).await.unwrap_err();
+    assert_eq!(code(&refused), Some("25006"));
+    block.rollback().await;
+    assert_eq!(show(&session, "transaction_read_only").await, "off");
+
+    let mut block = session.begin(session.modes().await).await.unwrap();
+    run(&mut block, &session, "SELECT 1").await.unwrap();
+    let late = "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE";
+    let refused = run(&mut block, &session, late).await.unwrap_err();
+    assert_eq!(code(&refused), Some("25001"));
+    block.rollback().await;
+
+    let mut block = session.begin(session.modes().await).await.unwrap();
+    for sql in [
+        "SET TRANSACTION READ ONLY",
+        "SELECT 1",
+        "RESET transaction_read_only",
+        made,
+    ] {
+        run(&mut block, &session, sql).await.unwrap();
+    }
+    block.rollback().await;
+
+    let modes = TransactionModes {
+        isolation: "no level".to_owned(),
+        ..TransactionModes::default()
+    };
+    let mut block = session.begin(modes).await.unwrap();
+    for sql in ["SELECT 1", "SET work_mem = '1MB'"] {
+        run(&mut block, &session, sql).await.unwrap();
+    }
+    block.rollback().await;
+
+    let defaults = "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY";
+    rows(&session, defaults).await;
+    let refused = session.sql(made).await.err().unwrap();
+    assert_eq!(code(&refused), Some("25006"), "also outside of a block");
+    let modes = session.modes().await;
+    assert!(modes.read_only);
+    let mut block = session.begin(modes).await.unwrap();
+    // The block keeps its modes when their defaults change.
+    let defaults = "SET default_transaction_read_only = off";
+    run(&mut block, &session, defaults).await.unwrap();
+    assert!(run(&mut block, &session, made).await.is_err());
+    assert!(!block.commit().await.unwrap());
+    assert!(session.modes().await.read_only, "the block has failed");
+}
