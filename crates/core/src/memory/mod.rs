@@ -200,6 +200,13 @@ struct Asking {
     in_room: u64,
 }
 
+impl Asking {
+    /// The part of `bytes` that the operator could not spill.
+    fn fixed(&self) -> u64 {
+        if self.fails { self.bytes } else { self.in_room }
+    }
+}
+
 /// An admitted query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Query {
@@ -217,7 +224,7 @@ struct Query {
     spillers: u32,
     /// Bytes that its operators wait for while holders answer.
     asks: u64,
-    /// The part of `asks` of operators that would fail.
+    /// The part of `asks` that operators could not spill.
     asks_fixed: u64,
     /// What is kept for operators that were refused, for each of them alone.
     rooms: u64,
