@@ -29,8 +29,8 @@
 //!
 //! MEM-I1: all counts are the sums of what they count.
 //! MEM-I2: holders are asked for the cheapest bytes first, and never for their floors.
-//! MEM-I3: an operator that would fail is refused nothing of its query's minimum, unless the limit
-//! was lowered or memory was taken without a request in between.
+//! MEM-I3: an operator that would fail is refused nothing of its query's minimum but the rooms of
+//! others, unless the limit was lowered or memory was taken without a request in between.
 //! MEM-I4: the fixed bytes are below the ceiling when a query is admitted beside others, and when
 //! an operator is granted more than is kept for its query, except in the part for small ones.
 //! MEM-I5: queries are admitted in the order of arrival. A query may be passed by others whose
