@@ -850,6 +850,55 @@ fn a_merge_leaves_a_sort_of_its_query_the_room() {
     assert_eq!(small.ask(1, 100), [grant(1)], "its room");
 }
 
+/// A sort gives back what it has spilled, and another query takes all that is not kept for this
+/// one. Were the sort to take back more, its query's next operator would be refused a promise.
+#[test]
+fn what_a_sort_takes_back_is_not_what_is_promised() {
+    let mut small = Small::new();
+    assert_eq!(small.arrive(1, 300), [admit(1)]);
+    small.begin(1, SPILLS);
+    assert_eq!(small.ask(1, 10), [grant(1)]);
+    assert_eq!(small.ask(1, 350), [grant(1)]);
+    small_arrives(&mut small, 2);
+    small.begin(2, FAILS);
+    small.give(1, 350);
+    assert_eq!(small.core.usage().aside, 350, "290 are promised");
+    assert_eq!(small.ask(2, 530), [grant(2)], "10 are left");
+    assert_eq!(small.ask(1, 71), [refuse(1, 81, 530)]);
+    assert_eq!(small.ask(1, 60), [grant(1)], "it had no more than these");
+    small.tell(Event::OperatorBegan {
+        operator: OperatorId(3),
+        query: QueryId(1),
+        on_refusal: FAILS,
+    });
+    assert_eq!(small.ask(3, 301), [refuse_beside_others(3, 311, 530)]);
+    assert_eq!(small.ask(3, 290), [grant(3)], "its promise");
+}
+
+/// A sort that waits for holders has a part of its query's promise, as far as it has room.
+#[test]
+fn what_a_sort_waits_for_in_its_room_is_no_longer_promised() {
+    let mut small = Small::new();
+    assert_eq!(small.arrive(1, 300), [admit(1)]);
+    assert_eq!(small.arrive(2, 500), [admit(2)]);
+    small.begin(1, SPILLS);
+    assert_eq!(small.ask(1, 100), [grant(1)]);
+    assert_eq!(small.ask(1, 500), [refuse(1, 600, 500)]);
+    small.give(1, 99);
+    small.tick_after(250);
+    small.tick_after(250);
+    small.hold(1, Class::Drops(10), 899);
+    assert_eq!(small.ask(1, 110), [reclaim(1, 110)], "99 are its room");
+    assert_eq!(small.core.usage().aside, 200 + 500);
+    small.tell(Event::OperatorBegan {
+        operator: OperatorId(3),
+        query: QueryId(1),
+        on_refusal: FAILS,
+    });
+    assert_eq!(small.ask(3, 290), [refuse_beside_others(3, 291, 500)]);
+    assert_eq!(small.gave_way(1, 700), [grant(1)]);
+}
+
 #[test]
 fn the_second_sort_of_a_query_has_more_than_its_first_batch() {
     let mut small = Small::new();

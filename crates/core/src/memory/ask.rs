@@ -99,9 +99,7 @@ impl Memory {
         self.change(asking.operator, |_, query| {
             change(&mut query.asks, asking.bytes);
             change(&mut query.asks_in_room, asking.in_room);
-            if asking.fails {
-                change(&mut query.asks_fixed, asking.bytes);
-            }
+            change(&mut query.asks_fixed, asking.fixed());
         });
     }
 
@@ -140,17 +138,18 @@ impl Memory {
         }
     }
 
-    /// What a request may have of what is kept for its query.
+    /// What a request may have of what is kept for its query. What an operator takes back and may
+    /// spill once more is not what others of its query are promised.
     fn kept_for(&self, asking: &Asking) -> u64 {
         let operator = &self.operators[&asking.operator];
         let query = &self.queries[&operator.query];
-        let kept = if self.would_fail(asking) {
-            query.aside()
-        } else {
-            query.credit_left()
-        };
         let own = operator.keeps_room();
-        kept.saturating_sub(query.rooms_beside(own)).max(own)
+        if self.would_fail(asking) {
+            let beside = query.rooms_beside(own);
+            query.aside().saturating_sub(beside).max(own)
+        } else {
+            query.spillable_credit() + own
+        }
     }
 
     fn would_fail(&self, asking: &Asking) -> bool {

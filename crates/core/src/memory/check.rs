@@ -1,6 +1,6 @@
 //! Do the invariants hold?
 
-use super::{Class, Memory, OnRefusal, Operator, Sums};
+use super::{Asking, Class, Memory, OnRefusal, Operator, Sums};
 
 impl Memory {
     /// Checks every invariant that is visible in the state.
@@ -79,7 +79,7 @@ impl Memory {
             };
             let asks = asking().map(|one| one.bytes).sum();
             assert_eq!(query.asks, asks, "MEM-I1: asks");
-            let fixed = asking().filter(|one| one.fails).map(|one| one.bytes).sum();
+            let fixed = asking().map(Asking::fixed).sum();
             assert_eq!(query.asks_fixed, fixed, "MEM-I1: asks_fixed");
             let in_room = asking().map(|one| one.in_room).sum();
             assert_eq!(query.asks_in_room, in_room, "MEM-I1: asks_in_room");

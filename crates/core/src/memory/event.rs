@@ -201,7 +201,8 @@ pub enum Action {
     Refuse {
         /// The operator.
         operator: OperatorId,
-        /// The bytes that its query's operators have and cannot spill, plus the refused request.
+        /// The bytes that its query's operators have and cannot spill, or have room for, plus the
+        /// refused request.
         needed: u64,
         /// The bytes that other queries have, wait for and are promised or may take back.
         others: u64,

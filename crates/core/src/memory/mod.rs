@@ -29,8 +29,8 @@
 //!
 //! MEM-I1: all counts are the sums of what they count.
 //! MEM-I2: holders are asked for the cheapest bytes first, and never for their floors.
-//! MEM-I3: an operator that would fail is refused nothing of its query's minimum, unless the limit
-//! was lowered or memory was taken without a request in between.
+//! MEM-I3: an operator that would fail is refused nothing of its query's minimum but the rooms of
+//! others, unless the limit was lowered or memory was taken without a request in between.
 //! MEM-I4: the fixed bytes are below the ceiling when a query is admitted beside others, and when
 //! an operator is granted more than is kept for its query, except in the part for small ones.
 //! MEM-I5: queries are admitted in the order of arrival. A query may be passed by others whose
@@ -200,6 +200,13 @@ struct Asking {
     in_room: u64,
 }
 
+impl Asking {
+    /// The part of `bytes` that the operator could not spill.
+    fn fixed(&self) -> u64 {
+        if self.fails { self.bytes } else { self.in_room }
+    }
+}
+
 /// An admitted query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Query {
@@ -217,7 +224,7 @@ struct Query {
     spillers: u32,
     /// Bytes that its operators wait for while holders answer.
     asks: u64,
-    /// The part of `asks` of operators that would fail.
+    /// The part of `asks` that operators could not spill.
     asks_fixed: u64,
     /// What is kept for operators that were refused, for each of them alone.
     rooms: u64,

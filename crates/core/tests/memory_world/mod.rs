@@ -468,5 +468,11 @@ impl World {
         let droppable: u64 = self.holders.values().map(Holder::droppable).sum();
         let all = self.taken() + if asked { 0 } else { droppable };
         assert!(all <= self.ceiling(), "seed {}: {all}", self.seed);
+        let fixed = self.fixed();
+        assert!(
+            fixed <= self.ceiling(),
+            "MEM-I4: seed {}: {fixed}",
+            self.seed
+        );
     }
 }

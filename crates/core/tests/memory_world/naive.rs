@@ -70,8 +70,12 @@ impl World {
 
     /// What is promised to a query beyond what it has and asks for, or its operators have room for.
     fn promised(&self, id: QueryId) -> u64 {
-        let failing = self.of(id).filter(|one| one.asked_failing);
-        let asked: u64 = failing.filter_map(|one| one.asks).sum();
+        let fixed = |one: &Operator| match one.asks {
+            Some(bytes) if one.asked_failing => bytes,
+            Some(_) => one.in_room,
+            None => 0,
+        };
+        let asked: u64 = self.of(id).map(fixed).sum();
         let promised = self.queries[&id].promised.unwrap_or(0);
         let rooms: u64 = self.of(id).map(Operator::keeps_room).sum();
         let left = rooms.saturating_sub(self.asks_in_room(id));
@@ -97,15 +101,12 @@ impl World {
     /// What an operator that asks for this much may have of what is kept for its query.
     fn kept_for(&self, id: OperatorId, bytes: u64) -> u64 {
         let operator = &self.operators[&id];
-        let query = operator.query;
-        let kept = if operator.would_fail(bytes, self.config.batch) {
-            self.aside(query)
+        let (room, aside) = (operator.keeps_room(), self.aside(operator.query));
+        if operator.would_fail(bytes, self.config.batch) {
+            aside.saturating_sub(self.rooms_beside(id)).max(room)
         } else {
-            let credit = self.queries[&query].credit;
-            credit.saturating_sub(self.asks_of(query))
-        };
-        let beside = kept.saturating_sub(self.rooms_beside(id));
-        beside.max(operator.keeps_room())
+            aside - self.promised(operator.query) + room
+        }
     }
 
     pub(super) fn unspillable(&self, id: QueryId) -> u64 {

@@ -453,6 +453,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_merges_of_the_next_query_are_as_wide_as_the_memory_allows() {
+        let budget = MemoryBudget::new(1 << 30);
+        let session = RuntimeEnv::default();
+        for (limit, files) in [(1 << 30, 32), (2 << 30, 64), (1 << 27, 16)] {
+            budget.set_limit(limit);
+            QueryMemory::begin(&budget).environment(&session);
+            assert_eq!(session.disk_manager.max_spill_merge_fan_in(), files);
+        }
+    }
+
     /// An aggregate that has spilled merges what it wrote into a new table, and can spill neither.
     #[tokio::test]
     async fn a_table_beside_a_merge_has_its_batch_of_the_minimum() {

@@ -131,6 +131,13 @@ mod tests {
     }
 
     #[test]
+    fn more_memory_merges_more_files() {
+        for (mebibytes, files) in [(0, 16), (150, 16), (512, 16), (1 << 10, 32), (1 << 14, 512)] {
+            assert_eq!(merged_files_max(mebibytes << 20), files, "{mebibytes} MiB");
+        }
+    }
+
+    #[test]
     fn create_removes_orphaned_folders_only() {
         let base = tempfile::tempdir().unwrap();
         let live = SpillFolder::create(Some(base.path())).unwrap().unwrap();

@@ -29,7 +29,9 @@ pub(super) struct Rows {
     place: Place,
     /// Whether the input has ended, and how.
     end: Option<Result<(), Arc<DataFusionError>>>,
-    reservation: MemoryReservation,
+    /// While the batches are in memory. A list on disk asks for nothing more, so it is no operator
+    /// any more for which its query keeps room.
+    reservation: Option<MemoryReservation>,
     /// The most that the reservation has.
     bytes_max: usize,
     manager: SpillManager,
@@ -84,7 +86,7 @@ impl Rows {
         Self {
             place: Place::empty(),
             end: None,
-            reservation: consumer.register(context.memory_pool()),
+            reservation: Some(consumer.register(context.memory_pool())),
             bytes_max,
             manager: SpillManager::new(context.runtime_env(), metrics, schema),
         }
@@ -116,7 +118,7 @@ impl Rows {
         };
         if let Err(error) = taken {
             self.place = Place::empty();
-            self.reservation.free();
+            self.reservation = None;
             self.end = Some(Err(Arc::new(error)));
             return false;
         }
@@ -132,8 +134,11 @@ impl Rows {
         let batch = compacted(batch)?;
         let buffers = Buffers::of(&batch);
         let bytes = usize::try_from(buffers.bytes_beyond(last)).unwrap_or(usize::MAX);
-        let fits = self.reservation.size().saturating_add(bytes) <= self.bytes_max;
-        if fits && self.reservation.try_grow(bytes).is_ok() {
+        let is_counted = self.reservation.as_ref().is_some_and(|reservation| {
+            let fits = reservation.size().saturating_add(bytes) <= self.bytes_max;
+            fits && reservation.try_grow(bytes).is_ok()
+        });
+        if is_counted {
             *last = buffers;
             batches.push(batch);
             return Ok(());
@@ -147,7 +152,7 @@ impl Rows {
             write(Some(&batch))?;
         }
         self.place = Place::Writes(write);
-        self.reservation.free();
+        self.reservation = None;
         Ok(())
     }
 
@@ -181,5 +186,81 @@ impl OnDisk {
     pub(super) fn read(&self) -> Result<SendableRecordBatchStream> {
         let file = Arc::clone(&self.file);
         self.manager.read_spill_as_stream_unbuffered(file, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use arrow::array::{ArrayRef, Int64Array};
+    use datafusion::common::resources_datafusion_err;
+    use datafusion::execution::memory_pool::MemoryPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+
+    use super::*;
+
+    /// Has memory for one batch.
+    #[derive(Debug, Default)]
+    struct OneBatch {
+        operators: AtomicUsize,
+    }
+
+    impl fmt::Display for OneBatch {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("one batch")
+        }
+    }
+
+    impl MemoryPool for OneBatch {
+        fn name(&self) -> &'static str {
+            "one batch"
+        }
+
+        fn register(&self, _: &MemoryConsumer) {
+            self.operators.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn unregister(&self, _: &MemoryConsumer) {
+            self.operators.fetch_sub(1, Ordering::Relaxed);
+        }
+
+        fn grow(&self, _: &MemoryReservation, _: usize) {}
+
+        fn shrink(&self, _: &MemoryReservation, _: usize) {}
+
+        fn try_grow(&self, reservation: &MemoryReservation, _: usize) -> Result<()> {
+            match reservation.size() {
+                0 => Ok(()),
+                _ => Err(resources_datafusion_err!("it has one")),
+            }
+        }
+
+        fn reserved(&self) -> usize {
+            0
+        }
+    }
+
+    #[test]
+    fn a_list_on_disk_is_no_operator() {
+        let pool = Arc::new(OneBatch::default());
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::clone(&pool) as _);
+        let runtime = runtime.build_arc().unwrap();
+        let context = TaskContext::default().with_runtime(runtime);
+        let batch = || {
+            let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
+            RecordBatch::try_from_iter([("n", numbers)]).unwrap()
+        };
+        let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+        let mut rows = Rows::new(&context, 1, batch().schema(), metrics);
+        let operators = || pool.operators.load(Ordering::Relaxed);
+        assert!(rows.take(Some(Ok(batch()))));
+        assert_eq!(operators(), 1);
+        assert!(rows.take(Some(Ok(batch()))));
+        assert_eq!(operators(), 0, "it is on disk");
+        assert!(rows.take(None));
+        assert!(matches!(rows.at(0), Found::OnDisk(_)));
     }
 }

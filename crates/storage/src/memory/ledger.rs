@@ -41,7 +41,8 @@ pub(super) type OnEnd = Arc<dyn Fn() + Send + Sync>;
 /// An operator does not get the bytes that it asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The bytes that its query's operators have and cannot spill, plus the refused request.
+    /// The bytes that its query's operators have and cannot spill, or have room for, plus the
+    /// refused request.
     pub needed: u64,
     /// The bytes that other queries had, waited for and were promised or might take back then.
     pub others: u64,
