@@ -3,14 +3,17 @@
 //! DataFusion's `MemTable` holds the batches and is scanned, but it does not account for memory,
 //! and it deletes and updates only by the filters of a statement, which may not be all of its
 //! predicate. A batch counts with all buffers that it keeps alive, even shared ones.
-//! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`).
+//! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`), other
+//! columns (`columns.rs`).
 //! O4: a table's `held` covers the bytes of its batches, and of those that a [`Kept`] may restore.
 //! Until they appear, the bytes of a change are its query's.
 //! O7: a scan sees all of a change or none of it.
+//! O10: nothing is written to a table whose name ALTER TABLE has given to another one.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -34,6 +37,7 @@ use tokio::sync::Mutex;
 use tokio::sync::OwnedMutexGuard;
 
 use super::allowance::{Growth, Held};
+use super::columns::Columns;
 use super::unique::{self, Keys, has_key_of};
 use crate::commit_point::Run;
 
@@ -63,6 +67,8 @@ pub(crate) struct MemoryTable {
     retained: Arc<parking_lot::Mutex<Retained>>,
     /// The keys of all rows, if they are known.
     keys: Arc<parking_lot::Mutex<Option<Keys>>>,
+    /// Whether another table has taken its name (O10). Set while the table is not changed.
+    replaced: Arc<AtomicBool>,
 }
 
 /// Batches that no longer belong to the table.
@@ -122,6 +128,8 @@ impl Kept {
         }
         *version += 1;
         *table.keys.lock() = None;
+        // It has its name again: names are restored before rows.
+        table.replaced.store(false, Ordering::Relaxed);
         let mut retained = table.retained.lock();
         retained.bytes = (retained.bytes + before).saturating_sub(after);
     }
@@ -166,7 +174,47 @@ impl MemoryTable {
             version: Arc::default(),
             retained: Arc::default(),
             keys: Arc::default(),
+            replaced: Arc::default(),
         })
+    }
+
+    /// A table of these columns with this one's rows, whose memory `held` takes. Both tables share
+    /// the columns that stay, and each counts them.
+    ///
+    /// # Errors
+    /// 40001 if another table has this one's name; `ResourcesExhausted` without memory for both
+    /// tables.
+    pub(super) async fn with_columns(&self, columns: &Columns, held: Arc<Held>) -> Result<Self> {
+        let _alone = self.version.lock().await;
+        self.check_current()?;
+        let schema = columns.schema();
+        let mut growth = held.growth();
+        let mut partitions = self.partitions().await;
+        for batch in partitions.iter_mut().flatten() {
+            *batch = columns.batch(&schema, batch)?;
+            growth.add(bytes_of(batch))?;
+        }
+        growth.keep();
+        let (constraints, defaults) = (columns.constraints(), columns.defaults());
+        let table = Self::try_new(&self.name, schema, partitions, held, constraints, defaults)?;
+        Ok(table.with_temporary(self.is_temporary))
+    }
+
+    /// Has all later changes fail, because another table has taken this one's name.
+    pub(super) fn retire(&self) {
+        self.replaced.store(true, Ordering::Relaxed);
+    }
+
+    /// Checks that a change would be seen (O10): a portal may be bound before an ALTER TABLE and
+    /// executed after it.
+    ///
+    /// # Errors
+    /// 40001.
+    fn check_current(&self) -> Result<()> {
+        if self.replaced.load(Ordering::Relaxed) {
+            return Err(concurrent_update().into());
+        }
+        Ok(())
     }
 
     pub(super) fn with_temporary(self, is_temporary: bool) -> Self {
@@ -225,7 +273,8 @@ impl MemoryTable {
     /// Appends batches, in turn to each partition.
     ///
     /// # Errors
-    /// Those of constraints; 57014 if the statement was given up.
+    /// Those of constraints; 40001 if another table has this one's name; 57014 if the statement
+    /// was given up.
     async fn append(
         &self,
         batches: Vec<RecordBatch>,
@@ -233,6 +282,7 @@ impl MemoryTable {
         change: &Change,
     ) -> Result<()> {
         let _alone = self.version.lock().await;
+        self.check_current()?;
         let known = self.keys.lock().take();
         let keys = match self.key_constraints() {
             Some(_) if known.is_some() => self.keys_with(known, &batches.iter())?,
@@ -324,8 +374,9 @@ impl MemoryTable {
     /// `columns` are those that get new values; `None` if rows are deleted.
     ///
     /// # Errors
-    /// Those of `new`; 40001 if `version` is not the current one; `ResourcesExhausted` if there
-    /// is no memory for the old and the new batches; 57014 if the statement was given up.
+    /// Those of `new`; 40001 if `version` is not the current one, or another table has this one's
+    /// name; `ResourcesExhausted` if there is no memory for the old and the new batches; 57014 if
+    /// the statement was given up.
     pub(super) async fn exchange(
         &self,
         version: Option<u64>,
@@ -334,9 +385,9 @@ impl MemoryTable {
         change: &Change,
     ) -> Result<()> {
         let mut current = self.version.lock().await;
+        self.check_current()?;
         if version != Some(*current) {
-            let told = "could not serialize access due to concurrent update";
-            return Err(PgError::new("40001", told).into());
+            return Err(concurrent_update().into());
         }
         let mut growth = change.growth(self);
         let mut changed = Vec::with_capacity(self.inner.batches.len());
@@ -450,6 +501,13 @@ impl TableProvider for MemoryTable {
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
         self.inner.get_column_default(column)
     }
+}
+
+fn concurrent_update() -> PgError {
+    PgError::new(
+        "40001",
+        "could not serialize access due to concurrent update",
+    )
 }
 
 /// The batches of the rows that were inserted first, at least so many. Batches went to each
