@@ -131,6 +131,11 @@ impl Reads {
     ) -> Result<LogicalPlan> {
         let exchanged = plan.clone().transform_up_with_subqueries(|node| {
             let LogicalPlan::TableScan(scan) = node else {
+                let node = if renamed.is_some() {
+                    merged(node)?
+                } else {
+                    node
+                };
                 return Ok(Transformed::yes(node.recompute_schema()?));
             };
             let table = source_as_provider(&scan.source)?;
@@ -257,6 +262,61 @@ impl Renamed<'_> {
     }
 }
 
+/// A projection of a table's plain columns is merged with the one below it, so that a view does not
+/// grow with each new name of a column. Any other node stays as it is.
+fn merged(node: LogicalPlan) -> Result<LogicalPlan> {
+    let both = match &node {
+        LogicalPlan::Projection(outer) => in_one(outer),
+        _ => None,
+    };
+    match both {
+        Some((columns, scan)) => {
+            let merged = Projection::try_new(columns, scan)?;
+            Ok(LogicalPlan::Projection(merged))
+        }
+        None => Ok(node),
+    }
+}
+
+/// The columns of a projection as those of the scan below the projection below it; `None` if there
+/// are no two projections of plain columns over a scan.
+fn in_one(outer: &Projection) -> Option<(Vec<Expr>, Arc<LogicalPlan>)> {
+    let LogicalPlan::Projection(inner) = outer.input.as_ref() else {
+        return None;
+    };
+    let LogicalPlan::TableScan(_) = inner.input.as_ref() else {
+        return None;
+    };
+    let columns = outer.expr.iter().map(|expr| {
+        let (column, shown) = plain(expr)?;
+        let at = inner.schema.maybe_index_of_column(column)?;
+        let (column, _) = plain(inner.expr.get(at)?)?;
+        let below = Expr::Column(column.clone());
+        Some(if *column == shown {
+            below
+        } else {
+            below.alias_qualified(shown.relation, shown.name)
+        })
+    });
+    let columns = columns.collect::<Option<Vec<Expr>>>()?;
+    Some((columns, Arc::clone(&inner.input)))
+}
+
+/// A column and the name that an expression gives it; `None` for what is more than that.
+fn plain(expr: &Expr) -> Option<(&Column, Column)> {
+    match expr {
+        Expr::Column(column) => Some((column, column.clone())),
+        Expr::Alias(alias) if alias.metadata.is_none() => match alias.expr.as_ref() {
+            Expr::Column(column) => {
+                let shown = Column::new(alias.relation.clone(), alias.name.as_str());
+                Some((column, shown))
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// Whether two tables are the same one, possibly under two names.
 pub(super) fn is_one(one: &Arc<dyn TableProvider>, other: &Arc<dyn TableProvider>) -> bool {
     Arc::ptr_eq(one, other) || MemoryTable::are_one(one.as_ref(), other.as_ref())
@@ -342,7 +402,15 @@ async fn named(
 /// counts, too, if its relation has a name that the table has elsewhere in the plan.
 fn columns_of(plan: &LogicalPlan, table: &Arc<dyn TableProvider>) -> Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
+    let mut used = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Projection(columns) = node
+            && let Some(columns) = all_of(columns, table)
+        {
+            // The nodes above know no others, and these perhaps by older names.
+            used.extend(columns);
+            return Ok(TreeNodeRecursion::Jump);
+        }
         match node {
             LogicalPlan::TableScan(scan) if is_scan_of(scan, table) => {
                 names.insert(scan.table_name.table().to_owned());
@@ -354,7 +422,6 @@ fn columns_of(plan: &LogicalPlan, table: &Arc<dyn TableProvider>) -> Result<BTre
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    let mut used = BTreeSet::new();
     plan.apply_with_subqueries(|node| {
         let inputs = node.inputs();
         let may_be_its = |column: &Column| match &column.relation {
@@ -373,6 +440,19 @@ fn columns_of(plan: &LogicalPlan, table: &Arc<dyn TableProvider>) -> Result<BTre
         })
     })?;
     Ok(used)
+}
+
+/// The columns of a table that a projection of plain columns takes from its scan; `None` for any
+/// other projection.
+fn all_of(columns: &Projection, table: &Arc<dyn TableProvider>) -> Option<Vec<String>> {
+    match columns.input.as_ref() {
+        LogicalPlan::TableScan(scan) if is_scan_of(scan, table) => {
+            let columns = columns.expr.iter().map(plain);
+            let names = columns.map(|column| Some(column?.0.name.clone()));
+            names.collect()
+        }
+        _ => None,
+    }
 }
 
 /// Whether a plan computes a column of this name, which is then no table's.

@@ -247,6 +247,59 @@ async fn views_follow_changed_columns_or_prevent_the_change() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn views_keep_their_columns_when_names_are_given_anew() {
+    answers(&[
+        ("CREATE TABLE t (a int, b int)", ""),
+        ("INSERT INTO t VALUES (1, 2)", ""),
+        ("CREATE VIEW v AS SELECT a, b FROM t", ""),
+        (
+            "CREATE VIEW w AS SELECT x.a + 10 AS n FROM t x WHERE x.b > 1",
+            "",
+        ),
+        (
+            "ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME b TO a; \
+             ALTER TABLE t RENAME c TO b",
+            "",
+        ),
+        ("SELECT a, b FROM t", "2 | 1"),
+        ("SELECT a, b FROM v", "1 | 2"),
+        ("SELECT n FROM w", "11"),
+        ("CREATE TABLE r (a int)", ""),
+        ("INSERT INTO r VALUES (1)", ""),
+        ("CREATE VIEW f AS SELECT 5 AS x FROM r WHERE a > 0", ""),
+        ("ALTER TABLE r RENAME a TO id", ""),
+        ("ALTER TABLE r ADD a text DEFAULT 'new'", ""),
+        ("SELECT x FROM f", "5"),
+        ("ALTER TABLE r RENAME a TO z", ""),
+        ("ALTER TABLE r RENAME z TO a", ""),
+        ("SELECT x FROM f", "5"),
+        ("ALTER TABLE r DROP a", ""),
+        ("ALTER TABLE r DROP id", "error 2BP01"),
+        ("SELECT x FROM f", "5"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_view_does_not_grow_with_each_new_name() {
+    let (_engine, server) = server(coscan::Rights::NONE).await;
+    blocking(&server, |mut client| {
+        let made = "CREATE TABLE t (a int, b int); INSERT INTO t VALUES (1, 2); \
+                    CREATE VIEW v AS SELECT a FROM t; \
+                    CREATE VIEW w AS SELECT x.a + 10 AS n FROM t x WHERE x.b > 1";
+        assert_eq!(client.simple(made).error, None);
+        // A plan of more than 500 operators is refused.
+        for _ in 0..300 {
+            let renamed = "ALTER TABLE t RENAME a TO c; ALTER TABLE t RENAME c TO a";
+            assert_eq!(client.simple(renamed).error, None);
+        }
+        assert_eq!(client.simple("SELECT a FROM v").shown(), "1");
+        assert_eq!(client.simple("SELECT n FROM w").shown(), "11");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rollback_restores_columns() {
     answers(&[
         (
