@@ -35,6 +35,7 @@ use futures::StreamExt;
 use tokio::sync::Mutex;
 #[cfg(test)]
 use tokio::sync::OwnedMutexGuard;
+use tokio::task::coop::consume_budget;
 
 use super::allowance::{Growth, Held};
 use super::columns::Columns;
@@ -164,6 +165,18 @@ impl MemoryTable {
         unique::check_types(&constraints, &schema)?;
         let mut keys = Keys::new(&constraints, held.growth());
         keys.add(name, &constraints, &schema, &partitions.iter().flatten())?;
+        Self::of_kept(name, schema, partitions, held, constraints, defaults)
+    }
+
+    /// As [`MemoryTable::try_new`], of one partition at least, whose rows keep the constraints (U1).
+    fn of_kept(
+        name: &str,
+        schema: SchemaRef,
+        partitions: Vec<Vec<RecordBatch>>,
+        held: Arc<Held>,
+        constraints: Constraints,
+        defaults: HashMap<String, Expr>,
+    ) -> Result<Self> {
         let table = MemTable::try_new(schema, partitions)?;
         let table = table.with_constraints(constraints);
         Ok(Self {
@@ -179,7 +192,7 @@ impl MemoryTable {
     }
 
     /// A table of these columns with this one's rows, whose memory `held` takes. Both tables share
-    /// the columns that stay, and each counts them.
+    /// the columns that stay, and each counts them. Their keys are not compared again.
     ///
     /// # Errors
     /// 40001 if another table has this one's name; `ResourcesExhausted` without memory for both
@@ -193,10 +206,12 @@ impl MemoryTable {
         for batch in partitions.iter_mut().flatten() {
             *batch = columns.batch(&schema, batch)?;
             growth.add(bytes_of(batch))?;
+            // Others have their turn, and the statement can be given up.
+            consume_budget().await;
         }
         growth.keep();
         let (constraints, defaults) = (columns.constraints(), columns.defaults());
-        let table = Self::try_new(&self.name, schema, partitions, held, constraints, defaults)?;
+        let table = Self::of_kept(&self.name, schema, partitions, held, constraints, defaults)?;
         Ok(table.with_temporary(self.is_temporary))
     }
 
