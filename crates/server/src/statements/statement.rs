@@ -524,7 +524,7 @@ fn column_change(operation: &AlterTableOperation) -> Option<ColumnChange> {
             ..
         } => match column_names.as_slice() {
             [name] => Some(ColumnChange::Drop {
-                name: named(name.clone()),
+                name: column_name(name),
                 if_exists: *if_exists,
                 cascade: *drop_behavior == Some(DropBehavior::Cascade),
             }),
@@ -534,10 +534,19 @@ fn column_change(operation: &AlterTableOperation) -> Option<ColumnChange> {
             old_column_name,
             new_column_name,
         } => Some(ColumnChange::Rename {
-            from: named(old_column_name.clone()),
-            to: named(new_column_name.clone()),
+            from: column_name(old_column_name),
+            to: column_name(new_column_name),
         }),
         _ => None,
+    }
+}
+
+/// The name of a column as DataFusion's planner reads it: PostgreSQL folds no other letters than
+/// ASCII's in UTF-8.
+fn column_name(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_ascii_lowercase(),
     }
 }
 

@@ -30,6 +30,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{ColumnDef, Ident, ObjectName, Statement};
 
@@ -281,16 +282,19 @@ impl<'a> Asked<'a> {
         column: &ColumnDef,
         if_not_exists: bool,
     ) -> Result<bool> {
-        let (field, default) = self.planned(column).await?;
-        let (name, relation) = (field.name(), self.relation());
-        if columns.has(name) {
+        // PostgreSQL looks at the name before it looks at the type.
+        let names = &self.state.config_options().sql_parser;
+        let names = IdentNormalizer::new(names.enable_ident_normalization);
+        let (name, relation) = (names.normalize(column.name.clone()), self.relation());
+        if columns.has(&name) {
             if if_not_exists {
-                let found = || Notice::column_exists(name, relation);
+                let found = || Notice::column_exists(&name, relation);
                 Notices::say(self.state.config(), found);
                 return Ok(false);
             }
-            return Err(self.exists(name).into());
+            return Err(self.exists(&name).into());
         }
+        let (field, default) = self.planned(column).await?;
         let value = self.value(&field, default.as_ref()).await?;
         if self.has_rows && !field.is_nullable() && value.is_null(0) {
             let told = format!("column \"{name}\" of relation \"{relation}\" contains null values");
@@ -325,17 +329,17 @@ impl<'a> Asked<'a> {
         Ok((field, default.map(|(_, default)| default)))
     }
 
-    /// The value of a new column in the rows that there are, as an array of one row. Without rows
-    /// the default is not computed, so that only an INSERT finds it wrong.
+    /// The value of a new column in the rows that there are, as an array of one row. As in
+    /// PostgreSQL, a default is computed without rows, too, unless it is volatile.
     async fn value(&self, field: &Field, default: Option<&Expr>) -> Result<ArrayRef> {
         match default {
-            Some(default) if self.has_rows => {
-                if default.is_volatile() {
-                    let told = "ADD COLUMN with a volatile default is not supported for a table \
-                                with rows";
-                    return Err(PgError::unsupported(told).into());
-                }
+            Some(default) if !default.is_volatile() => {
                 on_large_stack(computed(self.state, field, default.clone())).await
+            }
+            Some(_) if self.has_rows => {
+                let told =
+                    "ADD COLUMN with a volatile default is not supported for a table with rows";
+                Err(PgError::unsupported(told).into())
             }
             _ => Ok(new_null_array(field.data_type(), 1)),
         }
@@ -355,7 +359,7 @@ impl<'a> Asked<'a> {
         let mut gone: Vec<TableReference> = vec![];
         for (column, cascade) in dropped {
             for view in views {
-                if !view.columns(table)?.contains(*column) {
+                if gone.contains(&view.name) || !view.columns(table)?.contains(*column) {
                     continue;
                 }
                 if !cascade {
@@ -367,9 +371,7 @@ impl<'a> Asked<'a> {
                     );
                     return Err(PgError::new("2BP01", told).into());
                 }
-                if !gone.contains(&view.name) {
-                    gone.push(view.name.clone());
-                }
+                gone.push(view.name.clone());
             }
         }
         Ok(gone)
