@@ -32,9 +32,7 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
-use tokio::sync::Mutex;
-#[cfg(test)]
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::coop::consume_budget;
 
 use super::allowance::{Growth, Held};
@@ -68,9 +66,12 @@ pub(crate) struct MemoryTable {
     retained: Arc<parking_lot::Mutex<Retained>>,
     /// The keys of all rows, if they are known.
     keys: Arc<parking_lot::Mutex<Option<Keys>>>,
-    /// Whether another table has taken its name (O10). Set while the table is not changed.
+    /// Whether another table has taken its name (O10). Set under the lock of `version`.
     replaced: Arc<AtomicBool>,
 }
+
+/// While it exists, a table is neither changed nor copied.
+pub(super) type Unchanged = OwnedMutexGuard<u64>;
 
 /// Batches that no longer belong to the table.
 #[derive(Debug, Default)]
@@ -168,7 +169,7 @@ impl MemoryTable {
         Self::of_kept(name, schema, partitions, held, constraints, defaults)
     }
 
-    /// As [`MemoryTable::try_new`], of one partition at least, whose rows keep the constraints (U1).
+    /// As [`MemoryTable::try_new`], of one partition or more, whose rows keep the constraints (U1).
     fn of_kept(
         name: &str,
         schema: SchemaRef,
@@ -192,13 +193,18 @@ impl MemoryTable {
     }
 
     /// A table of these columns with this one's rows, whose memory `held` takes. Both tables share
-    /// the columns that stay, and each counts them. Their keys are not compared again.
+    /// the columns that stay, and each counts them. Their keys are not compared again. This table
+    /// stays as it is until it is retired or the returned lock is dropped.
     ///
     /// # Errors
     /// 40001 if another table has this one's name; `ResourcesExhausted` without memory for both
     /// tables.
-    pub(super) async fn with_columns(&self, columns: &Columns, held: Arc<Held>) -> Result<Self> {
-        let _alone = self.version.lock().await;
+    pub(super) async fn with_columns(
+        &self,
+        columns: &Columns,
+        held: Arc<Held>,
+    ) -> Result<(Self, Unchanged)> {
+        let unchanged = Arc::clone(&self.version).lock_owned().await;
         self.check_current()?;
         let schema = columns.schema();
         let mut growth = held.growth();
@@ -212,12 +218,14 @@ impl MemoryTable {
         growth.keep();
         let (constraints, defaults) = (columns.constraints(), columns.defaults());
         let table = Self::of_kept(&self.name, schema, partitions, held, constraints, defaults)?;
-        Ok(table.with_temporary(self.is_temporary))
+        Ok((table.with_temporary(self.is_temporary), unchanged))
     }
 
-    /// Has all later changes fail, because another table has taken this one's name.
-    pub(super) fn retire(&self) {
+    /// Has all later changes fail, because another table has taken this one's name. `unchanged` is
+    /// this table's lock.
+    pub(super) fn retire(&self, unchanged: Unchanged) {
         self.replaced.store(true, Ordering::Relaxed);
+        drop(unchanged);
     }
 
     /// Checks that a change would be seen (O10): a portal may be bound before an ALTER TABLE and

@@ -119,7 +119,7 @@ pub async fn alter_own(
     let gone = asked.dependents(&views, &table, &dropped)?;
     views.retain(|view| !gone.contains(&view.name));
     let held = own.own().held(format!("table {}", alter.table));
-    let new = old.with_columns(&columns, Arc::new(held)).await?;
+    let (new, unchanged) = old.with_columns(&columns, Arc::new(held)).await?;
     let new: Arc<dyn TableProvider> = Arc::new(new);
     let views = views
         .iter()
@@ -127,7 +127,7 @@ pub async fn alter_own(
     let views: Vec<Reader> = views.collect::<Result<_>>()?;
     // Nothing waits and little can fail from here on.
     own.replace(alter.table.table(), new)?;
-    old.retire();
+    old.retire(unchanged);
     for view in &gone {
         own.own().drop_view(view);
     }
@@ -416,5 +416,51 @@ async fn computed(state: &SessionState, field: &Field, default: Expr) -> Result<
     match rows.columns() {
         [value] if value.len() == 1 => Ok(Arc::clone(value)),
         _ => internal_err!("a default of {} values", rows.num_rows()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use std::time::Duration;
+
+    use arrow::array::RecordBatch;
+    use futures::TryStreamExt;
+
+    use super::*;
+    use crate::session_names::allowance::Held;
+    use crate::{Confinement, Engine, EngineConfig, Rights, Session};
+
+    /// Runs a statement; the text of its error.
+    async fn run(session: Session, sql: &str) -> Result<(), String> {
+        let rows = session.sql(sql).await.map_err(|error| error.to_string())?;
+        let rows = rows.try_collect::<Vec<RecordBatch>>().await;
+        rows.map(drop).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_row_is_inserted_after_the_rows_were_copied() {
+        let engine = Engine::new(EngineConfig::default()).unwrap();
+        let session = engine.session().confined(&Confinement::new(Rights::NONE));
+        let made = "CREATE TABLE t AS SELECT 1::bigint AS n";
+        run(session.clone(), made).await.unwrap();
+        let table = session.context().table_provider("t").await.unwrap();
+        let table = table.downcast_ref::<MemoryTable>().unwrap();
+        let pool = Arc::clone(&session.context().runtime_env().memory_pool);
+        let held = Arc::new(Held::new("t".to_owned(), &pool, None));
+        let columns = Columns::of(table);
+        let (new, unchanged) = table.with_columns(&columns, held).await.unwrap();
+        let insert = run(session.clone(), "INSERT INTO t SELECT 2::bigint");
+        let insert = tokio::spawn(insert);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!insert.is_finished(), "it waits for the lock");
+        table.retire(unchanged);
+        let error = insert.await.unwrap().unwrap_err();
+        assert!(error.contains("concurrent update"), "{error}");
+        for table in [table, &new] {
+            let (_, partitions) = table.snapshot().await;
+            let rows = partitions.iter().flatten().map(RecordBatch::num_rows);
+            assert_eq!(rows.sum::<usize>(), 1);
+        }
     }
 }
