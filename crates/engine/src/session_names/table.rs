@@ -233,7 +233,7 @@ impl MemoryTable {
     ///
     /// # Errors
     /// 40001.
-    fn check_current(&self) -> Result<()> {
+    pub(super) fn check_current(&self) -> Result<()> {
         if self.replaced.load(Ordering::Relaxed) {
             return Err(concurrent_update().into());
         }

@@ -433,6 +433,24 @@ async fn a_portal_from_before_writes_no_row_that_is_lost() {
         // All of it was one transaction, and the table is the old one again.
         assert_eq!(client.simple("INSERT INTO t VALUES (2)").error, None);
         assert_eq!(client.simple("SELECT * FROM t").shown(), "2");
+        for change in [
+            "UPDATE t SET a = 4 WHERE a = 3",
+            "DELETE FROM t WHERE a = 3",
+        ] {
+            let parsed = format!("change\0{change}\0\0\0");
+            let shown = client.messages(&[
+                (b'P', parsed.as_bytes()),
+                (b'B', b"portal\0change\0\0\0\0\0\0\0"),
+                (b'P', b"\0ALTER TABLE t ADD b int\0\0\0"),
+                (b'B', b"\0\0\0\0\0\0\0\0"),
+                (b'E', b"\0\0\0\0\0"),
+                (b'E', b"portal\0\0\0\0\0"),
+            ]);
+            let shown = shown.shown();
+            assert!(shown.starts_with("error 40001"), "{change}: {shown}");
+            assert_eq!(client.simple("DEALLOCATE change").error, None);
+        }
+        assert_eq!(client.simple("SELECT * FROM t").shown(), "2");
     })
     .await;
 }
