@@ -15,7 +15,6 @@ mod clients;
 mod common;
 mod connections;
 mod drivers;
-mod own_columns;
 mod own_files;
 mod own_sets;
 mod own_tables;

@@ -4,6 +4,8 @@
 //! reads cannot be dropped without CASCADE, which drops the view too. Values are stored as the
 //! column's type parses them. What ROLLBACK could not undo is refused inside a transaction.
 
+mod columns;
+
 use tokio_postgres::types::Type;
 
 use crate::common::TestServer;
