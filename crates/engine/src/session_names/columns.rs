@@ -45,8 +45,8 @@ enum Origin {
 }
 
 impl Columns {
-    /// The columns that a table has.
-    pub(super) fn of(table: &dyn TableProvider) -> Self {
+    /// The columns that a table with these keys has.
+    pub(super) fn of(table: &dyn TableProvider, keys: Constraints) -> Self {
         let schema = table.schema();
         let columns = schema.fields().iter().enumerate();
         let columns = columns.map(|(at, field)| Column {
@@ -56,7 +56,7 @@ impl Columns {
         });
         Self {
             columns: columns.collect(),
-            keys: table.constraints().cloned().unwrap_or_default(),
+            keys,
             metadata: schema.metadata().clone(),
             renamed: None,
         }
@@ -191,8 +191,8 @@ mod tests {
         ];
         let defaults = HashMap::from([("b".to_owned(), lit(5))]);
         let table = MemTable::try_new(schema, vec![vec![]]).unwrap();
-        let table = table.with_constraints(Constraints::new_unverified(keys));
-        Columns::of(&table.with_column_defaults(defaults))
+        let table = table.with_column_defaults(defaults);
+        Columns::of(&table, Constraints::new_unverified(keys))
     }
 
     fn rows() -> RecordBatch {

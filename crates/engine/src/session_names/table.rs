@@ -64,6 +64,8 @@ pub(crate) struct MemoryTable {
     /// The number of changes and deletions so far. Locked while the table is changed or copied.
     version: Arc<Mutex<u64>>,
     retained: Arc<parking_lot::Mutex<Retained>>,
+    /// The primary key and the unique constraints, also those of which DataFusion is not told (U2).
+    constraints: Arc<Constraints>,
     /// The keys of all rows, if they are known.
     keys: Arc<parking_lot::Mutex<Option<Keys>>>,
     /// Whether another table has taken its name (O10). Set under the lock of `version`.
@@ -178,8 +180,9 @@ impl MemoryTable {
         constraints: Constraints,
         defaults: HashMap<String, Expr>,
     ) -> Result<Self> {
+        let told = unique::determining(&constraints, &schema);
         let table = MemTable::try_new(schema, partitions)?;
-        let table = table.with_constraints(constraints);
+        let table = table.with_constraints(told);
         Ok(Self {
             name: name.into(),
             is_temporary: false,
@@ -187,6 +190,7 @@ impl MemoryTable {
             held,
             version: Arc::default(),
             retained: Arc::default(),
+            constraints: Arc::new(constraints),
             keys: Arc::default(),
             replaced: Arc::default(),
         })
@@ -333,8 +337,13 @@ impl MemoryTable {
         Ok(())
     }
 
+    /// The primary key and the unique constraints.
+    pub(super) fn all_keys(&self) -> &Constraints {
+        &self.constraints
+    }
+
     fn key_constraints(&self) -> Option<&Constraints> {
-        let constraints = self.constraints()?;
+        let constraints = self.all_keys();
         (!constraints.is_empty()).then_some(constraints)
     }
 
@@ -463,6 +472,7 @@ impl TableProvider for MemoryTable {
         self.inner.schema()
     }
 
+    /// Those by which a plan may leave out columns of GROUP BY (U2).
     fn constraints(&self) -> Option<&Constraints> {
         self.inner.constraints()
     }

@@ -221,7 +221,7 @@ impl<'a> Asked<'a> {
 
     /// The columns after all changes, and those that go; `None` if nothing changes.
     async fn columns(&self, table: &MemoryTable) -> Result<Option<(Columns, Vec<Dropped<'a>>)>> {
-        let mut columns = Columns::of(table);
+        let mut columns = Columns::of(table, table.all_keys().clone());
         let mut dropped = vec![];
         let mut changes = 0;
         // PostgreSQL drops columns before it adds others.
@@ -448,7 +448,7 @@ mod tests {
         let table = table.downcast_ref::<MemoryTable>().unwrap();
         let pool = Arc::clone(&session.context().runtime_env().memory_pool);
         let held = Arc::new(Held::new("t".to_owned(), &pool, None));
-        let columns = Columns::of(table);
+        let columns = Columns::of(table, table.all_keys().clone());
         let (new, unchanged) = table.with_columns(&columns, held).await.unwrap();
         let insert = run(session.clone(), "INSERT INTO t SELECT 2::bigint");
         let insert = tokio::spawn(insert);
