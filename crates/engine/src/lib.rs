@@ -79,8 +79,8 @@ pub use session::{
     arguments, give_way_in_joins, only_reads, run, settings as session_settings, start,
 };
 pub use session_names::{
-    Confinement, DatabaseName, DropNames, Rename, Snapshot, TEMPORARY_SCHEMA, drop_own, execute,
-    forget_own, refused_read_only, rename_own,
+    AlterColumns, ColumnChange, Confinement, DatabaseName, DropNames, Rename, Snapshot,
+    TEMPORARY_SCHEMA, alter_own, drop_own, execute, forget_own, refused_read_only, rename_own,
 };
 pub use settings::{
     ClusterWidth, EngineConfig, MergeJoins, Nested, SETTINGS, Setting, Settings, Values,

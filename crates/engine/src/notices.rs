@@ -80,6 +80,20 @@ impl Notice {
         Self::plain(SUCCESS, message)
     }
 
+    /// IF NOT EXISTS has found a column of this name.
+    pub(crate) fn column_exists(column: &str, table: &str) -> Self {
+        let message =
+            format!("column \"{column}\" of relation \"{table}\" already exists, skipping");
+        Self::plain("42701", message)
+    }
+
+    /// IF EXISTS has found no column of this name.
+    pub(crate) fn column_missing(column: &str, table: &str) -> Self {
+        let message =
+            format!("column \"{column}\" of relation \"{table}\" does not exist, skipping");
+        Self::plain(SUCCESS, message)
+    }
+
     /// CASCADE has dropped these views, too; `None` if there are none.
     pub(crate) fn cascades(views: &[&str]) -> Option<Self> {
         let said = |view: &&str| format!("drop cascades to view {view}");

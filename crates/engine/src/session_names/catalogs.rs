@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use super::allowance::{Allowance, Growth, Held};
 use super::table::MemoryTable;
-use super::views::{OwnTables, Reads, names_in};
+use super::views::{OwnTables, Reader, Reads, is_one, names_in};
 use crate::memory::of_connections;
 use crate::right::{Right, Rights};
 use crate::tables::SYSTEM_SCHEMA;
@@ -144,6 +144,57 @@ impl OwnNames {
         views
     }
 
+    /// The views that read a table.
+    pub(super) fn readers(&self, table: &Arc<dyn TableProvider>) -> Vec<Reader> {
+        let mut readers = vec![];
+        for (catalog, schemas) in self.catalogs.lock().iter() {
+            for (schema, tables) in schemas.schemas.lock().iter() {
+                for (name, named) in tables.tables.lock().iter() {
+                    if named.reads.has(table) {
+                        readers.push(Reader {
+                            name: TableReference::full(
+                                catalog.as_str(),
+                                schema.as_str(),
+                                name.as_str(),
+                            ),
+                            view: Arc::clone(&named.table),
+                            reads: named.reads.clone(),
+                        });
+                    }
+                }
+            }
+        }
+        readers
+    }
+
+    /// Puts a view in the place of the one that has its name.
+    pub(super) fn exchange(&self, reader: Reader) {
+        let Some(tables) = self.tables_of(&reader.name) else {
+            return;
+        };
+        if let Some(named) = tables.tables.lock().get_mut(reader.name.table()) {
+            named.table = reader.view;
+            named.reads = reader.reads;
+        }
+    }
+
+    /// Drops the view that has this full name.
+    pub(super) fn drop_view(&self, name: &TableReference) {
+        let Some(tables) = self.tables_of(name) else {
+            return;
+        };
+        if let Some(gone) = tables.tables.lock().remove(name.table()) {
+            self.names.shrink(gone.bytes);
+        }
+    }
+
+    /// The session's own names in the schema of a full name.
+    fn tables_of(&self, name: &TableReference) -> Option<Tables> {
+        let schemas = self.catalogs.lock().get(name.catalog()?).cloned()?;
+        let tables = schemas.schemas.lock();
+        tables.get(name.schema()?).cloned()
+    }
+
     /// Makes views that read a name for which `is_old` holds read `new` from now on.
     pub(super) fn follow(&self, new: &TableReference, is_old: impl Fn(&TableReference) -> bool) {
         for schemas in self.catalogs.lock().values() {
@@ -181,6 +232,13 @@ impl SavedNames {
         }
         tables
     }
+}
+
+/// The bytes of a name for this table or view.
+fn bytes_of(table: &dyn TableProvider) -> usize {
+    let text = table.get_table_definition().map_or(0, str::len);
+    let columns = table.schema().fields().len();
+    NAME_BYTES + columns * COLUMN_BYTES + text * CHARACTER_BYTES
 }
 
 /// The bytes that the account holds for these names.
@@ -456,6 +514,26 @@ impl OwnSchema {
         Ok(view)
     }
 
+    /// Puts a table in the place of the session's own one of this name.
+    ///
+    /// # Errors
+    /// `ResourcesExhausted` without memory for more columns.
+    pub(super) fn replace(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<()> {
+        let mut tables = self.tables.tables.lock();
+        let Some(named) = tables.get_mut(name) else {
+            return exec_err!("The table {name} does not exist");
+        };
+        let bytes = bytes_of(table.as_ref());
+        if bytes > named.bytes {
+            self.own.names.try_grow(bytes - named.bytes)?;
+        } else {
+            self.own.names.shrink(named.bytes - bytes);
+        }
+        named.bytes = bytes;
+        named.table = table;
+        Ok(())
+    }
+
     /// Renames a table for all sessions that see it.
     pub(super) async fn rename(&self, from: &str, to: &str) -> Result<()> {
         {
@@ -493,11 +571,7 @@ impl OwnTables for OwnSchema {
 
     fn name_of(&self, table: &Arc<dyn TableProvider>) -> Option<String> {
         let tables = self.tables.tables.lock();
-        let mut named = tables.iter();
-        let is_it = |named: &Arc<dyn TableProvider>| {
-            Arc::ptr_eq(named, table) || MemoryTable::are_one(named.as_ref(), table.as_ref())
-        };
-        let found = named.find(|(_, named)| is_it(&named.table));
+        let found = tables.iter().find(|(_, named)| is_one(&named.table, table));
         found.map(|(name, _)| name.clone())
     }
 }
@@ -545,14 +619,12 @@ impl SchemaProvider for OwnSchema {
         if self.table_exist(&name) {
             return exec_err!("The table {name} already exists");
         }
-        let text = table.get_table_definition().map_or(0, str::len);
-        let columns = table.schema().fields().len();
-        let bytes = NAME_BYTES + columns * COLUMN_BYTES + text * CHARACTER_BYTES;
+        let bytes = bytes_of(table.as_ref());
         self.own.names.try_grow(bytes)?;
         let catalogs = OwnCatalogs {
             own: self.own.clone(),
         };
-        let reads = Reads::of(&catalogs, table.as_ref());
+        let reads = Reads::of(&catalogs, own_tables, table.as_ref());
         let named = match table.get_table_definition() {
             Some(text) if table.table_type() == TableType::View => names_in(text),
             _ => vec![],

@@ -3,14 +3,17 @@
 //! DataFusion's `MemTable` holds the batches and is scanned, but it does not account for memory,
 //! and it deletes and updates only by the filters of a statement, which may not be all of its
 //! predicate. A batch counts with all buffers that it keeps alive, even shared ones.
-//! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`).
+//! Not here: which rows a DELETE or UPDATE changes (`change/`), constraints (`unique.rs`), other
+//! columns (`columns.rs`).
 //! O4: a table's `held` covers the bytes of its batches, and of those that a [`Kept`] may restore.
 //! Until they appear, the bytes of a change are its query's.
 //! O7: a scan sees all of a change or none of it.
+//! O10: nothing is written to a table whose name ALTER TABLE has given to another one.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -29,11 +32,11 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::StreamExt;
-use tokio::sync::Mutex;
-#[cfg(test)]
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tokio::task::coop::consume_budget;
 
 use super::allowance::{Growth, Held};
+use super::columns::Columns;
 use super::unique::{self, Keys, has_key_of};
 use crate::commit_point::Run;
 
@@ -61,9 +64,16 @@ pub(crate) struct MemoryTable {
     /// The number of changes and deletions so far. Locked while the table is changed or copied.
     version: Arc<Mutex<u64>>,
     retained: Arc<parking_lot::Mutex<Retained>>,
+    /// The primary key and the unique constraints, also those of which DataFusion is not told (U2).
+    constraints: Arc<Constraints>,
     /// The keys of all rows, if they are known.
     keys: Arc<parking_lot::Mutex<Option<Keys>>>,
+    /// Whether another table has taken its name (O10). Set under the lock of `version`.
+    replaced: Arc<AtomicBool>,
 }
+
+/// While it exists, a table is neither changed nor copied.
+pub(super) type Unchanged = OwnedMutexGuard<u64>;
 
 /// Batches that no longer belong to the table.
 #[derive(Debug, Default)]
@@ -122,6 +132,8 @@ impl Kept {
         }
         *version += 1;
         *table.keys.lock() = None;
+        // It has its name again: names are restored before rows.
+        table.replaced.store(false, Ordering::Relaxed);
         let mut retained = table.retained.lock();
         retained.bytes = (retained.bytes + before).saturating_sub(after);
     }
@@ -156,8 +168,21 @@ impl MemoryTable {
         unique::check_types(&constraints, &schema)?;
         let mut keys = Keys::new(&constraints, held.growth());
         keys.add(name, &constraints, &schema, &partitions.iter().flatten())?;
+        Self::of_kept(name, schema, partitions, held, constraints, defaults)
+    }
+
+    /// As [`MemoryTable::try_new`], of one partition or more, whose rows keep the constraints (U1).
+    fn of_kept(
+        name: &str,
+        schema: SchemaRef,
+        partitions: Vec<Vec<RecordBatch>>,
+        held: Arc<Held>,
+        constraints: Constraints,
+        defaults: HashMap<String, Expr>,
+    ) -> Result<Self> {
+        let told = unique::determining(&constraints, &schema);
         let table = MemTable::try_new(schema, partitions)?;
-        let table = table.with_constraints(constraints);
+        let table = table.with_constraints(told);
         Ok(Self {
             name: name.into(),
             is_temporary: false,
@@ -165,8 +190,58 @@ impl MemoryTable {
             held,
             version: Arc::default(),
             retained: Arc::default(),
+            constraints: Arc::new(constraints),
             keys: Arc::default(),
+            replaced: Arc::default(),
         })
+    }
+
+    /// A table of these columns with this one's rows, whose memory `held` takes. Both tables share
+    /// the columns that stay, and each counts them. Their keys are not compared again. This table
+    /// stays as it is until it is retired or the returned lock is dropped.
+    ///
+    /// # Errors
+    /// 40001 if another table has this one's name; `ResourcesExhausted` without memory for both
+    /// tables.
+    pub(super) async fn with_columns(
+        &self,
+        columns: &Columns,
+        held: Arc<Held>,
+    ) -> Result<(Self, Unchanged)> {
+        let unchanged = Arc::clone(&self.version).lock_owned().await;
+        self.check_current()?;
+        let schema = columns.schema();
+        let mut growth = held.growth();
+        let mut partitions = self.partitions().await;
+        for batch in partitions.iter_mut().flatten() {
+            *batch = columns.batch(&schema, batch)?;
+            growth.add(bytes_of(batch))?;
+            // Others have their turn, and the statement can be given up.
+            consume_budget().await;
+        }
+        growth.keep();
+        let (constraints, defaults) = (columns.constraints(), columns.defaults());
+        let table = Self::of_kept(&self.name, schema, partitions, held, constraints, defaults)?;
+        Ok((table.with_temporary(self.is_temporary), unchanged))
+    }
+
+    /// Has all later changes fail, because another table has taken this one's name. `unchanged` is
+    /// this table's lock.
+    pub(super) fn retire(&self, unchanged: Unchanged) {
+        self.replaced.store(true, Ordering::Relaxed);
+        drop(unchanged);
+    }
+
+    /// Checks that a change would be seen (O10): a portal may be bound before an ALTER TABLE and
+    /// executed after it.
+    ///
+    /// # Errors
+    /// 40001.
+    pub(super) fn check_current(&self) -> Result<()> {
+        if self.replaced.load(Ordering::Relaxed) {
+            return Err(concurrent_update().into());
+        }
+        Ok(())
     }
 
     pub(super) fn with_temporary(self, is_temporary: bool) -> Self {
@@ -225,7 +300,8 @@ impl MemoryTable {
     /// Appends batches, in turn to each partition.
     ///
     /// # Errors
-    /// Those of constraints; 57014 if the statement was given up.
+    /// Those of constraints; 40001 if another table has this one's name; 57014 if the statement
+    /// was given up.
     async fn append(
         &self,
         batches: Vec<RecordBatch>,
@@ -233,6 +309,7 @@ impl MemoryTable {
         change: &Change,
     ) -> Result<()> {
         let _alone = self.version.lock().await;
+        self.check_current()?;
         let known = self.keys.lock().take();
         let keys = match self.key_constraints() {
             Some(_) if known.is_some() => self.keys_with(known, &batches.iter())?,
@@ -260,8 +337,13 @@ impl MemoryTable {
         Ok(())
     }
 
+    /// The primary key and the unique constraints.
+    pub(super) fn all_keys(&self) -> &Constraints {
+        &self.constraints
+    }
+
     fn key_constraints(&self) -> Option<&Constraints> {
-        let constraints = self.constraints()?;
+        let constraints = self.all_keys();
         (!constraints.is_empty()).then_some(constraints)
     }
 
@@ -324,8 +406,9 @@ impl MemoryTable {
     /// `columns` are those that get new values; `None` if rows are deleted.
     ///
     /// # Errors
-    /// Those of `new`; 40001 if `version` is not the current one; `ResourcesExhausted` if there
-    /// is no memory for the old and the new batches; 57014 if the statement was given up.
+    /// Those of `new`; 40001 if `version` is not the current one, or another table has this one's
+    /// name; `ResourcesExhausted` if there is no memory for the old and the new batches; 57014 if
+    /// the statement was given up.
     pub(super) async fn exchange(
         &self,
         version: Option<u64>,
@@ -334,9 +417,9 @@ impl MemoryTable {
         change: &Change,
     ) -> Result<()> {
         let mut current = self.version.lock().await;
+        self.check_current()?;
         if version != Some(*current) {
-            let told = "could not serialize access due to concurrent update";
-            return Err(PgError::new("40001", told).into());
+            return Err(concurrent_update().into());
         }
         let mut growth = change.growth(self);
         let mut changed = Vec::with_capacity(self.inner.batches.len());
@@ -389,6 +472,7 @@ impl TableProvider for MemoryTable {
         self.inner.schema()
     }
 
+    /// Those by which a plan may leave out columns of GROUP BY (U2).
     fn constraints(&self) -> Option<&Constraints> {
         self.inner.constraints()
     }
@@ -450,6 +534,13 @@ impl TableProvider for MemoryTable {
     fn get_column_default(&self, column: &str) -> Option<&Expr> {
         self.inner.get_column_default(column)
     }
+}
+
+fn concurrent_update() -> PgError {
+    PgError::new(
+        "40001",
+        "could not serialize access due to concurrent update",
+    )
 }
 
 /// The batches of the rows that were inserted first, at least so many. Batches went to each

@@ -5,6 +5,8 @@
 //! with those that the previous INSERT left here, and all keys after an UPDATE of a key column.
 //! Not here: NOT NULL (DataFusion's sink, `change/apply.rs`).
 //! U1: two rows of a table have no equal keys without NULL; a primary key has no NULL.
+//! U2: DataFusion is told only of keys without NULL. It takes the columns of any key for ones that
+//! determine a row, but several rows may have NULL in the columns of UNIQUE.
 //! Bounds: the table's account holds the keys of all rows.
 
 use std::collections::HashSet;
@@ -38,6 +40,19 @@ pub(super) fn check_types(constraints: &Constraints, schema: &SchemaRef) -> Resu
         }
     }
     Ok(())
+}
+
+/// The constraints whose columns determine a row (U2).
+pub(super) fn determining(constraints: &Constraints, schema: &SchemaRef) -> Constraints {
+    let has_no_null = |columns: &[usize]| {
+        let mut columns = columns.iter();
+        columns.all(|column| !schema.field(*column).is_nullable())
+    };
+    let told = constraints.iter().filter(|constraint| match constraint {
+        Constraint::PrimaryKey(_) => true,
+        Constraint::Unique(columns) => has_no_null(columns),
+    });
+    Constraints::new_unverified(told.cloned().collect())
 }
 
 fn columns_of(constraint: &Constraint) -> &[usize] {

@@ -1,5 +1,5 @@
-//! INSERT, UPDATE, TRUNCATE, CREATE TABLE and SELECT INTO, rewritten to the forms that DataFusion
-//! plans.
+//! INSERT, UPDATE, TRUNCATE, CREATE TABLE, ADD COLUMN and SELECT INTO, rewritten to the forms that
+//! DataFusion plans.
 //!
 //! | from | to |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `UPDATE t SET a = 1, a = 2` | an error |
 //! | `UPDATE t SET (a, b) = (SELECT x, y …)` | `UPDATE t SET a = (SELECT a FROM (SELECT x, y …) q (a, b)), …` |
 //! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
-//! | `CREATE TABLE t (a character varying)` | `CREATE TABLE t (a varchar)` |
+//! | `CREATE TABLE t (a character varying)`, also ADD COLUMN | `CREATE TABLE t (a varchar)` |
 //!
 //! Dropping ONLY, CASCADE and RESTART IDENTITY changes nothing: there is no inheritance, there are
 //! no foreign keys, and no table owns a sequence.
@@ -22,8 +22,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, DataType, Expr, Query, SetExpr, Statement, TableFactor,
-    TableWithJoins, Update, With,
+    AlterTableOperation, Assignment, AssignmentTarget, DataType, Expr, Query, SetExpr, Statement,
+    TableFactor, TableWithJoins, Update, With,
 };
 
 use super::ast::{call, last_word, template, text};
@@ -55,6 +55,13 @@ pub(super) fn rewrite(statement: &mut Statement) {
         Statement::CreateTable(create) => {
             for column in &mut create.columns {
                 short_varchar(&mut column.data_type);
+            }
+        }
+        Statement::AlterTable(alter) => {
+            for operation in &mut alter.operations {
+                if let AlterTableOperation::AddColumn { column_def, .. } = operation {
+                    short_varchar(&mut column_def.data_type);
+                }
             }
         }
         Statement::Truncate(truncate) => {

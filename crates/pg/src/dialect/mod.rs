@@ -249,6 +249,10 @@ mod tests {
                  WHERE EXISTS (SELECT x FROM t WHERE u.a = \"a#\".a)",
             ),
             (
+                "ALTER TABLE t ADD a character varying DEFAULT 1e2 NOT NULL",
+                "ALTER TABLE t ADD a VARCHAR DEFAULT 100. NOT NULL",
+            ),
+            (
                 "SELECT s.a FROM t AS s, pg_sequence WHERE (SELECT 1 FROM u LIMIT 1) = 1",
                 "SELECT s.a FROM t AS s, pg_catalog.pg_sequence WHERE false",
             ),

@@ -168,6 +168,8 @@ mod tests {
             ("COPY t (nope) TO STDOUT", None),
             ("CREATE INDEX i ON t (nope)", None),
             ("CREATE UNIQUE INDEX i ON t (id, nope)", None),
+            ("ALTER TABLE t RENAME COLUMN nope TO x", None),
+            ("ALTER TABLE t RENAME nope TO x", None),
             ("SELECT \"Nope\", t.nope, nope(1) FROM t", None),
         ] {
             assert_eq!(whole(sql, "42703", message), expected, "{sql}");

@@ -169,11 +169,12 @@ impl Tokens<'_> {
     }
 
     /// Whether a token stands where PostgreSQL reports columns without a place: in the list of COPY
-    /// or of CREATE INDEX.
+    /// or of CREATE INDEX, in ALTER TABLE.
     fn has_no_place(&self, index: usize) -> bool {
         let is_index = self.keyword(0) == Keyword::CREATE
             && (self.keyword(1) == Keyword::INDEX || self.keyword(2) == Keyword::INDEX);
-        (is_index || self.keyword(0) == Keyword::COPY) && self.outer(index).is_none()
+        let is_other = matches!(self.keyword(0), Keyword::COPY | Keyword::ALTER);
+        (is_index || is_other) && self.outer(index).is_none()
     }
 
     /// Whether a name after a parenthesis is a column: it is a label, but not in

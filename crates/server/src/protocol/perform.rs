@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use coscan::session_settings::SettingStatement;
-use coscan::{DropNames, Rename};
+use coscan::{AlterColumns, DropNames, Rename};
 use coscan_pg::dialect::Written;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -17,7 +17,9 @@ use super::connection::{Connection, Halt, supervise};
 use crate::encode::{CopyFormat, Declared, Rows, Scroll, Source, Steps, Walk, description};
 use crate::failure::Failure;
 use crate::net::Interrupt;
-use crate::statements::{Action, Life, Outcome, Portal, Prepared, State, drop_tag, rename_tag};
+use crate::statements::{
+    ALTER_TABLE, Action, Life, Outcome, Portal, Prepared, State, drop_tag, rename_tag,
+};
 
 /// The format code of binary values.
 const BINARY: i16 = 1;
@@ -70,6 +72,7 @@ impl Connection {
                     .await;
             }
             Action::Rename(rename) => self.rename(rename).await?,
+            Action::Alter(alter) => self.alter(alter, interrupt).await?,
             Action::Drop(names) => self.drop_names(names).await?,
             Action::Truncate(tables) => self.truncate(tables, interrupt).await?,
             Action::Block(statement) => self.block(statement).await?,
@@ -92,6 +95,20 @@ impl Connection {
         let session = &self.session;
         coscan::rename_own(&session.context, rename, session.undoable).await?;
         Ok(rename_tag(rename))
+    }
+
+    async fn alter(
+        &mut self,
+        alter: &AlterColumns,
+        interrupt: &mut Interrupt,
+    ) -> Result<&'static str, Halt> {
+        let session = &self.session;
+        let size = session.size();
+        let altered = async {
+            Box::pin(coscan::alter_own(&session.context, alter, size)).await?;
+            Ok(ALTER_TABLE)
+        };
+        supervise(&mut self.wire, interrupt, altered).await
     }
 
     async fn drop_names(&mut self, names: &DropNames) -> Result<&'static str, Failure> {

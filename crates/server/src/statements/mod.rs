@@ -26,5 +26,5 @@ pub(super) use known::KnownTexts;
 pub(super) use parse::Parsed;
 pub(super) use portal::{Life, Portal, Portals, Prepared, State};
 pub(super) use session::{Outcome, Session};
-pub(super) use statement::{Action, drop_tag, rename_tag};
+pub(super) use statement::{ALTER_TABLE, Action, drop_tag, rename_tag};
 pub(super) use transaction::Transaction;

@@ -66,7 +66,7 @@ impl Session {
     }
 
     /// The size of the current statement.
-    fn size(&self) -> StatementSize {
+    pub(crate) fn size(&self) -> StatementSize {
         let cost = self.current_cost.as_ref();
         cost.map(|cost| cost.size()).unwrap_or_default()
     }

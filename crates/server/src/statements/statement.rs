@@ -5,13 +5,17 @@
 //! (`coscan::session_settings`), and what FETCH and MOVE ask for (`../encode/cursor.rs`).
 
 use coscan::session_settings::SettingStatement;
-use coscan::{BlockStatement, DropNames, IndexStatement, Rename, StatementText, TEMPORARY_SCHEMA};
+use coscan::{
+    AlterColumns, BlockStatement, ColumnChange, DropNames, IndexStatement, Rename, StatementText,
+    TEMPORARY_SCHEMA,
+};
 use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, CreateTable, DataType, Declare, DeclareType,
-    DiscardObject, Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart, ObjectType,
-    OnCommit, RenameTableNameKind, ShowCreateObject, Statement as SqlStatement, Truncate,
+    DiscardObject, DropBehavior, Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart,
+    ObjectType, OnCommit, RenameTableNameKind, ShowCreateObject, Statement as SqlStatement,
+    Truncate,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -20,6 +24,9 @@ use super::show_create::show_create;
 use crate::encode::{CopyFormat, Declared, Walk, as_csv, copy_to_file, copy_to_stdout, cursor};
 use crate::failure::Failure;
 use coscan_pg::dialect::Written;
+
+/// The tag of ALTER TABLE.
+pub(crate) const ALTER_TABLE: &str = "ALTER TABLE";
 
 /// How the server carries out one statement.
 #[derive(Debug, Clone)]
@@ -69,6 +76,8 @@ pub(crate) enum Action {
         arguments: Vec<Expr>,
     },
     Rename(Rename),
+    /// ALTER TABLE … ADD, DROP and RENAME COLUMN.
+    Alter(AlterColumns),
     /// DROP TABLE or DROP VIEW.
     Drop(DropNames),
     /// TRUNCATE of several tables, as one statement for each.
@@ -101,6 +110,7 @@ impl Action {
             | Self::Declare { .. }
             | Self::Execute { .. }
             | Self::Rename(_)
+            | Self::Alter(_)
             | Self::Drop(_)
             | Self::Truncate(_)
             | Self::Discard { .. } => true,
@@ -138,6 +148,7 @@ impl Action {
             }
             | Self::Nothing(tag @ "COMMENT") => Some(*tag),
             Self::Rename(rename) => Some(rename_tag(rename)),
+            Self::Alter(_) => Some(ALTER_TABLE),
             Self::Drop(drop) => Some(drop_tag(drop)),
             _ => None,
         }
@@ -157,7 +168,7 @@ pub(crate) fn rename_tag(rename: &Rename) -> &'static str {
     if rename.view {
         "ALTER VIEW"
     } else {
-        "ALTER TABLE"
+        ALTER_TABLE
     }
 }
 
@@ -193,17 +204,24 @@ pub(crate) fn parse(statement: StatementText<'_>) -> Result<Option<Action>, Fail
         return Err(Failure::syntax("this reads as several statements"));
     }
     let mut action = read.pop().map(action_datafusion).transpose()?;
-    if let Some(Action::Rename(rename)) = &mut action {
-        // ALTER VIEW is parsed as ALTER TABLE, which may rename views too.
-        let mut words = statement.text.split_ascii_whitespace();
-        rename.view = words
-            .nth(1)
-            .is_some_and(|word| word.eq_ignore_ascii_case("view"));
+    match &mut action {
+        Some(Action::Rename(rename)) => rename.view = is_of_view(statement.text),
+        Some(Action::Alter(alter)) => alter.view = is_of_view(statement.text),
+        _ => {}
     }
     Ok(match (action, tag) {
         (Some(Action::Plan(query)), Some(tag)) => Some(Action::Index { query, tag }),
         (action, _) => action,
     })
+}
+
+/// Whether the second word of a text is VIEW. ALTER VIEW is parsed as ALTER TABLE, which may rename
+/// views too.
+fn is_of_view(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace();
+    words
+        .nth(1)
+        .is_some_and(|word| word.eq_ignore_ascii_case("view"))
 }
 
 fn action_datafusion(statement: DfStatement) -> Result<Action, Failure> {
@@ -268,10 +286,7 @@ fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
             lock_mode: Some(LockTableMode::AccessShare | LockTableMode::RowShare),
             ..
         }) => Action::Lock(tables.iter().map(|table| reference(&table.name)).collect()),
-        SqlStatement::AlterTable(alter) => match renamed(&alter) {
-            Some(rename) => Action::Rename(rename),
-            None => plan(SqlStatement::AlterTable(alter)),
-        },
+        SqlStatement::AlterTable(alter) => altered(alter),
         SqlStatement::Truncate(truncate) if truncate.table_names.len() > 1 => {
             Action::Truncate(one_by_one(&truncate))
         }
@@ -410,6 +425,75 @@ fn object_name(name: &ObjectName) -> String {
 /// A table's name, folded as in PostgreSQL.
 fn reference(name: &ObjectName) -> TableReference {
     TableReference::parse_str(&name.to_string())
+}
+
+fn altered(alter: AlterTable) -> Action {
+    if let Some(rename) = renamed(&alter) {
+        return Action::Rename(rename);
+    }
+    match columns_altered(&alter) {
+        Some(columns) => Action::Alter(columns),
+        None => plan(SqlStatement::AlterTable(alter)),
+    }
+}
+
+/// The columns that an ALTER TABLE changes, if it does nothing else. PostgreSQL renames one column
+/// in a statement of its own.
+fn columns_altered(alter: &AlterTable) -> Option<AlterColumns> {
+    let changes = alter.operations.iter().map(column_change);
+    let changes: Vec<ColumnChange> = changes.collect::<Option<_>>()?;
+    let mut renames = changes.iter();
+    let renames = renames.any(|change| matches!(change, ColumnChange::Rename { .. }));
+    (changes.len() == 1 || !renames).then(|| AlterColumns {
+        table: reference(&alter.name),
+        if_exists: alter.if_exists,
+        view: false,
+        changes,
+    })
+}
+
+fn column_change(operation: &AlterTableOperation) -> Option<ColumnChange> {
+    match operation {
+        AlterTableOperation::AddColumn {
+            if_not_exists,
+            column_def,
+            column_position: None,
+            ..
+        } => Some(ColumnChange::Add {
+            column: Box::new(column_def.clone()),
+            if_not_exists: *if_not_exists,
+        }),
+        AlterTableOperation::DropColumn {
+            column_names,
+            if_exists,
+            drop_behavior,
+            ..
+        } => match column_names.as_slice() {
+            [name] => Some(ColumnChange::Drop {
+                name: column_name(name),
+                if_exists: *if_exists,
+                cascade: *drop_behavior == Some(DropBehavior::Cascade),
+            }),
+            _ => None,
+        },
+        AlterTableOperation::RenameColumn {
+            old_column_name,
+            new_column_name,
+        } => Some(ColumnChange::Rename {
+            from: column_name(old_column_name),
+            to: column_name(new_column_name),
+        }),
+        _ => None,
+    }
+}
+
+/// The name of a column as DataFusion's planner reads it: PostgreSQL folds no other letters than
+/// ASCII's in UTF-8.
+fn column_name(name: &Ident) -> String {
+    match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_ascii_lowercase(),
+    }
 }
 
 /// What an ALTER TABLE renames, if it does nothing else.

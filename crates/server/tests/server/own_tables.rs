@@ -4,6 +4,8 @@
 //! reads cannot be dropped without CASCADE, which drops the view too. Values are stored as the
 //! column's type parses them. What ROLLBACK could not undo is refused inside a transaction.
 
+mod columns;
+
 use tokio_postgres::types::Type;
 
 use crate::common::TestServer;
@@ -733,6 +735,43 @@ async fn drop_takes_several_names_and_their_dependents() {
         ("SELECT x FROM w", "error 42P01"),
         ("DROP VIEW IF EXISTS v, w, nope.x", ""),
         ("DROP TABLE t, u", ""),
+    ])
+    .await;
+}
+
+/// Several rows may have NULL in the columns of UNIQUE: these do not determine a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn nulls_in_unique_columns_are_one_group() {
+    answers(&[
+        (
+            "CREATE TABLE k (a int PRIMARY KEY, b int UNIQUE, c int)",
+            "",
+        ),
+        (
+            "INSERT INTO k VALUES (1, NULL, 1), (2, NULL, 2), (3, 5, 3)",
+            "",
+        ),
+        (
+            "SELECT b, count(*), sum(c) FROM k GROUP BY b ORDER BY b",
+            "5 | 1 | 3; NULL | 2 | 3",
+        ),
+        ("SELECT sum(c) FROM k GROUP BY b HAVING count(*) > 1", "3"),
+        ("SELECT count(*) FROM (SELECT DISTINCT b, c FROM k) x", "3"),
+        (
+            "SELECT count(*) FROM (SELECT b FROM k GROUP BY b, c) x",
+            "3",
+        ),
+        (
+            "SELECT a, c FROM k GROUP BY a ORDER BY a",
+            "1 | 1; 2 | 2; 3 | 3",
+        ),
+        ("CREATE TABLE u (b int UNIQUE, c int)", ""),
+        ("INSERT INTO u VALUES (NULL, 1), (NULL, 2), (1, 3)", ""),
+        ("SELECT count(*) FROM (SELECT DISTINCT b, c FROM u) x", "3"),
+        ("SELECT b, c FROM u GROUP BY b", "error 42803"),
+        ("ALTER TABLE u RENAME b TO d", ""),
+        ("INSERT INTO u VALUES (1, 4)", "error 23505"),
+        ("SELECT count(*) FROM (SELECT DISTINCT d, c FROM u) x", "3"),
     ])
     .await;
 }

@@ -535,6 +535,9 @@ async fn hidden_statements_change_nothing() {
         "SELECT * FROM \"{}/t/0.parquet\"",
         "COPY t FROM '{}/t/0.parquet'",
         "ALTER TABLE t RENAME TO other",
+        "ALTER TABLE t ADD COLUMN other int",
+        "ALTER TABLE t DROP COLUMN k CASCADE",
+        "ALTER TABLE t RENAME COLUMN k TO other",
         "CREATE FUNCTION count() RETURNS int RETURN 1",
         "DROP FUNCTION sum",
         "EXPLAIN DELETE FROM t",
@@ -564,6 +567,24 @@ async fn settled_bytes(engine: &Engine) -> u64 {
         assert!(begun.elapsed() < HAPPENS_WITHIN, "{now} changes");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_values_of_a_new_column_are_counted() {
+    let world = World::new().await;
+    let server = TestServer::start_on_engine(&world.engine).await;
+    let client = server.connect().await;
+    let sql = "CREATE TABLE own AS SELECT value AS a FROM generate_series(1, 20000) AS g(value)";
+    client.batch_execute(sql).await.unwrap();
+    let before = settled_bytes(&world.engine).await;
+    let sql = "ALTER TABLE own ADD b bigint DEFAULT 7";
+    client.batch_execute(sql).await.unwrap();
+    let with_it = settled_bytes(&world.engine).await;
+    assert!(with_it >= before + 20_000 * 8, "{before} {with_it}");
+    let sql = "ALTER TABLE own DROP b";
+    client.batch_execute(sql).await.unwrap();
+    let without = settled_bytes(&world.engine).await;
+    assert!(without + 20_000 * 8 <= with_it, "{with_it} {without}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -99,6 +99,8 @@ impl TableProvider for Positioned {
         _: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        // An UPDATE that finds no row here might find one in the table that has the name now.
+        self.table.check_current()?;
         let (version, partitions) = self.table.snapshot().await;
         let mut streams: Vec<Arc<dyn PartitionStream>> = Vec::with_capacity(partitions.len());
         for (number, batches) in partitions.into_iter().enumerate() {

@@ -86,7 +86,7 @@ pub async fn drop_own(context: &SessionContext, drop: &DropNames, undoable: bool
 }
 
 /// The name of a view as a client finds it: with its schema, if that is not the selected one.
-fn shown(state: &SessionState, view: &TableReference) -> String {
+pub(super) fn shown(state: &SessionState, view: &TableReference) -> String {
     let view = full(state, view);
     if *view.schema == *state.config_options().catalog.default_schema {
         view.table.to_string()

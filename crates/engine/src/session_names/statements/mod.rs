@@ -8,10 +8,12 @@
 //! | `create.rs` | how is a table in memory created? |
 //! | `create_exec.rs` | how are the rows of a new table collected? |
 //! | `drop.rs` | what does DROP remove? |
+//! | `alter.rs` | how does ALTER TABLE change the columns of a table? |
 //! | `dependents.rs` | which views depend on what is dropped? |
 //!
 //! Not here: the names (`../catalogs.rs`), changes of rows (`../change/`).
 
+mod alter;
 mod check;
 mod create;
 mod create_exec;
@@ -20,6 +22,7 @@ mod drop;
 mod execute;
 mod read_only;
 
+pub use alter::{AlterColumns, ColumnChange, alter_own};
 pub(crate) use check::{changes_memory, check, check_undoable};
 pub(crate) use create::makes_rows;
 pub use dependents::DatabaseName;

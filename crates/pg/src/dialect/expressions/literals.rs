@@ -48,6 +48,10 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
                 let _ = query.walk(&mut Literals);
             }
         }
+        // ADD COLUMN is planned as a column of CREATE TABLE.
+        Statement::AlterTable(alter) => {
+            let _ = alter.operations.walk(&mut WithoutExponents);
+        }
         Statement::Query(_)
         | Statement::Insert(_)
         | Statement::Update(_)

@@ -119,6 +119,23 @@ const SAID: &[(&str, &[&str])] = &[
         "ALTER TABLE IF EXISTS nope RENAME TO x",
         &["NOTICE 00000 relation \"nope\" does not exist, skipping"],
     ),
+    (
+        "ALTER TABLE IF EXISTS nope ADD x int",
+        &["NOTICE 00000 relation \"nope\" does not exist, skipping"],
+    ),
+    (
+        "ALTER TABLE t ADD COLUMN IF NOT EXISTS id int",
+        &["NOTICE 42701 column \"id\" of relation \"t\" already exists, skipping"],
+    ),
+    (
+        "ALTER TABLE t DROP COLUMN IF EXISTS nope",
+        &["NOTICE 00000 column \"nope\" of relation \"t\" does not exist, skipping"],
+    ),
+    ("CREATE VIEW v0 AS SELECT b FROM t", &[]),
+    (
+        "ALTER TABLE t DROP COLUMN b CASCADE",
+        &["NOTICE 00000 drop cascades to view v0"],
+    ),
     ("CREATE VIEW v1 AS SELECT id FROM t", &[]),
     ("CREATE VIEW v2 AS SELECT id FROM v1", &[]),
     ("CREATE VIEW v3 AS SELECT id FROM u", &[]),

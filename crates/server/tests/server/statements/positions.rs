@@ -89,6 +89,9 @@ const UNPLACED: &[&str] = &[
     "SELECT (a, b) <= (1, 2) FROM t WHERE id < 1",
     "DROP TABLE nope",
     "ALTER TABLE nope RENAME TO x",
+    "ALTER TABLE nope ADD x int",
+    "ALTER TABLE t RENAME COLUMN nope TO x",
+    "ALTER TABLE t DROP COLUMN nope",
     "SELECT 1 / 0",
 ];
 
