@@ -176,6 +176,10 @@ async fn updates_store_values_as_the_columns_type_parses_them() {
         ("UPDATE t SET n = 1000", "error 22003"),
         ("UPDATE t SET i = i WHERE v = 'abc'", ""),
         ("SELECT v, n, i FROM t", "abc | 2.35 | 3"),
+        ("CREATE TABLE s (v text)", ""),
+        ("INSERT INTO s VALUES ('a'), ('b')", ""),
+        ("UPDATE s SET v = nullif('a', v)", ""),
+        ("SELECT v FROM s ORDER BY v", "a; NULL"),
     ])
     .await;
 }
