@@ -341,7 +341,8 @@ fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()
     {
         let field = value.to_field(schema)?.1;
         let has_no_order = matches!(field.data_type(), DataType::Boolean | DataType::Struct(_))
-            || matches!(marked_type(&field), Some("json" | "jsonb" | "uuid"));
+            || matches!(marked_type(&field), Some("json" | "jsonb" | "uuid"))
+            || Target::of_field(&field) == Some(Target::Bytea);
         if has_no_order {
             let signature = format!("function {}({})", function.name(), type_name(&field));
             return Err(PgError::undefined_function(&signature).into());
