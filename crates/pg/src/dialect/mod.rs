@@ -85,6 +85,7 @@ pub fn rewrite(statement: &mut Statement) {
     // First, because names derive from the text that the client wrote.
     names::column_names::unique(statement);
     names::hidden_names::rewrite(statement);
+    names::having::rewrite(statement);
     names::order_by::rewrite(statement);
     names::outer_names::rewrite(statement);
     names::table_names::rewrite(statement);
