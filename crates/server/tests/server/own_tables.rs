@@ -563,6 +563,30 @@ async fn rows_can_be_changed_by_rows_of_other_tables() {
             "error 0A000",
         ),
         (
+            "UPDATE pair SET (x, y) = (SELECT p.x, p.k FROM pair p ORDER BY p.k DESC LIMIT 1)",
+            "",
+        ),
+        (
+            "UPDATE pair SET (y, x) = (SELECT p.k, p.x || p.k FROM pair p WHERE p.k >= pair.k \
+             ORDER BY p.x DESC FETCH FIRST ROW ONLY) WHERE k = 4",
+            "",
+        ),
+        (
+            "SELECT k, x = 'r!' || y, y IN (4, 5) FROM pair ORDER BY k",
+            "4 | t | t; 5 | f | t",
+        ),
+        ("UPDATE pair SET (x, y) = (SELECT 'z', 7 LIMIT 1)", ""),
+        (
+            "UPDATE pair SET (x, y) = (SELECT DISTINCT p.x || '?', p.y + pair.k FROM pair p)",
+            "",
+        ),
+        (
+            "UPDATE pair SET (x, y) = (SELECT DISTINCT ON (p.y) p.x, p.k FROM pair p \
+             WHERE p.k = pair.k ORDER BY p.y) WHERE k = 5",
+            "",
+        ),
+        ("SELECT * FROM pair ORDER BY k", "4 | z? | 11; 5 | z? | 5"),
+        (
             "WITH q AS (SELECT 6 AS k) UPDATE t SET b = 'q' FROM q WHERE a = q.k",
             "",
         ),
