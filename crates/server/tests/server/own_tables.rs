@@ -587,6 +587,22 @@ async fn rows_can_be_changed_by_rows_of_other_tables() {
         ),
         ("SELECT * FROM pair ORDER BY k", "4 | z? | 11; 5 | z? | 5"),
         (
+            "UPDATE pair SET y = (SELECT p.y FROM pair p WHERE p.k = pair.nope)",
+            "error 42703",
+        ),
+        (
+            "DELETE FROM pair WHERE EXISTS (SELECT 1 FROM s WHERE s.id = pair.nope)",
+            "error 42703",
+        ),
+        (
+            "DELETE FROM pair USING s WHERE EXISTS (SELECT 1 FROM t WHERE t.a = s.nope)",
+            "error 42703",
+        ),
+        (
+            "DELETE FROM pair WHERE EXISTS (SELECT 1 FROM s WHERE s.id = nope.k)",
+            "error 42P01",
+        ),
+        (
             "WITH q AS (SELECT 6 AS k) UPDATE t SET b = 'q' FROM q WHERE a = q.k",
             "",
         ),
