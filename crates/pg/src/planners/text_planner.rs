@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::PgError;
 use crate::casts::{CAST, Target};
-use crate::functions::arrays::{ARRAY_EQ, SLICE, SUBSCRIPT};
+use crate::functions::arrays::{ARRAY_EQ, SLICE, SUBSCRIPT, written_out};
 use crate::functions::json::jsonb_key;
 use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
@@ -208,7 +208,9 @@ impl TextPlanner {
         let spelled = |operand: &Operand, other: &Operand| {
             if operand.is_literal() && other.is_list() && !operand.field.data_type().is_null() {
                 let target = Target::of_field(&other.field)?;
-                return self.cast(operand.expr.clone(), &target.unmodified().to_string());
+                let array = written_out(&operand.expr).map(|(array, _)| array);
+                let array = array.unwrap_or_else(|| operand.expr.clone());
+                return self.cast(array, &target.unmodified().to_string());
             }
             Some(operand.expr.clone())
         };
