@@ -45,6 +45,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::unparser::expr_to_sql;
 
+use super::drop_functions;
+
 /// Plans any statement.
 pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
     let tables = if let DfStatement::Statement(inner) = &statement {
@@ -156,6 +158,11 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
             }
         }
         Statement::Truncate(truncate) => check_truncated(state, &truncate.table_names).await?,
+        Statement::DropFunction(drop) => {
+            if let Some(plan) = drop_functions::plan(state, drop)? {
+                return Ok(plan);
+            }
+        }
         _ => {}
     }
     let statement = DfStatement::Statement(Box::new(inner));

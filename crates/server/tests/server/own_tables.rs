@@ -656,6 +656,11 @@ async fn keys_are_unique() {
         ("CREATE TABLE c (a int CHECK (a > 0))", "error 0A000"),
         ("CREATE TABLE r (a int REFERENCES k)", "error 0A000"),
         ("CREATE TABLE f (a float8 PRIMARY KEY)", "error 0A000"),
+        (
+            "DROP FUNCTION nope(int)",
+            "error function nope(integer) does not exist",
+        ),
+        ("DROP FUNCTION public.nope", "error 42883"),
     ])
     .await;
 }
