@@ -128,6 +128,11 @@ async fn stars_name_the_column_of_json_elements() {
                 "id, j, id, k",
                 "1 | [{\"k\": 2}] | 1 | 2",
             ),
+            (
+                "SELECT * FROM t NATURAL JOIN (SELECT 1 AS id) u, jsonb_array_elements('[5]') e",
+                "id, j, value",
+                "1 | [{\"k\": 2}] | 5",
+            ),
             ("SELECT (VALUES (3))", "column1", "3"),
         ] {
             let answer = client.simple(sql);

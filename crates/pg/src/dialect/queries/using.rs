@@ -21,9 +21,9 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident,
-    JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitorMut,
-    WildcardAdditionalOptions,
+    JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, RenameSelectItem,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
+    VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{call, constraint, template, with_ands};
@@ -411,15 +411,30 @@ fn write_out(select: &mut Select, items: &[Columns]) {
                                 alias: name.clone(),
                             }
                         }));
-                    let tables = found.tables.iter();
-                    select
-                        .projection
-                        .extend(tables.map(|(table, merged)| all_but(table, merged, &options)));
+                    let tables = found.tables.iter().map(|(table, merged)| {
+                        let renamed = renamed(table, merged, &options);
+                        renamed.unwrap_or_else(|| all_but(table, merged, &options))
+                    });
+                    select.projection.extend(tables);
                 }
             }
             other => select.projection.push(other),
         }
     }
+}
+
+/// The column of a set, if `*` gives it another name than its table's
+/// (`expressions/sets/values.rs`).
+fn renamed(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> Option<SelectItem> {
+    let Some(RenameSelectItem::Multiple(renamed)) = &all.opt_rename else {
+        return None;
+    };
+    let mut renamed = renamed.iter().filter(|_| merged.is_empty());
+    let column = renamed.find(|column| same(&column.ident, table))?;
+    Some(SelectItem::ExprWithAlias {
+        expr: Expr::CompoundIdentifier(vec![table.clone(), table.clone()]),
+        alias: column.alias.clone(),
+    })
 }
 
 fn all_but(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> SelectItem {
