@@ -9,7 +9,7 @@
 //! | `array_agg` of json and other types that Arrow lacks | DataFusion's, marked with the type |
 //! | `array_agg(DISTINCT x)` of what is compared by keys | a list whose equal elements are removed |
 //! | `array_agg` of arrays | DataFusion's, checked (`functions/arrays/of_arrays.rs`) |
-//! | `percentile_cont(g)` with GROUP BY g | `array_agg`, and a function of the list and the key |
+//! | `percentile_cont(g)` with GROUP BY g, or of an outer query's g | `array_agg`, and a function of the list and `g` |
 //!
 //! Equal sums and counts of one aggregation are computed once. A projection above it computes the
 //! results, with the original names of the aggregates.
@@ -173,14 +173,16 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     project(LogicalPlan::Aggregate(inner), &schema, kept, results)
 }
 
-/// Whether an aggregate is a percentile whose fraction is not constant.
+/// Whether an aggregate is a percentile whose fraction is not constant: it names keys of the groups
+/// or columns of an outer query.
 fn follows_keys(function: &AggregateFunction) -> bool {
+    let varies = |fraction: &Expr| fraction.any_column_refs() || fraction.contains_outer();
     let fraction = function.params.args.get(1);
-    fraction.is_some_and(|fraction| !fraction.column_refs().is_empty())
-        && percentile_of_list(&function.func, false).is_some()
+    fraction.is_some_and(varies) && percentile_of_list(&function.func, false).is_some()
 }
 
-/// The percentile of a list of the group's values, at a fraction of the group's keys.
+/// The percentile of a list of the group's values, at a fraction that follows the group's keys or
+/// an outer query's row.
 fn percentile(
     function: &AggregateFunction,
     aggregate: &Aggregate,
@@ -228,7 +230,7 @@ const PERCENTILE_CONT: &str = "percentile_cont";
 /// 42803, if it names another column.
 fn of_keys(expr: Expr, aggregate: &Aggregate) -> Result<Expr> {
     let keys = aggregate.group_expr.as_slice();
-    if matches!(keys, [Expr::GroupingSet(_)]) {
+    if matches!(keys, [Expr::GroupingSet(_)]) && expr.any_column_refs() {
         let message = "a fraction that is not constant beside grouping sets is not supported";
         return Err(PgError::unsupported(message).into());
     }

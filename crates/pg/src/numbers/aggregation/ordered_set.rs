@@ -1,7 +1,8 @@
 //! `mode`, `percentile_disc` and `percentile_cont`: aggregates of sorted values.
 //!
-//! The fraction of an aggregate is constant. One that depends on the keys of GROUP BY is an
-//! argument of a function ([`OfList`]) of the group's values (`rules/aggregates.rs`).
+//! The fraction of an aggregate is constant. One that depends on the keys of GROUP BY, or on a row
+//! of an outer query, is an argument of a function ([`OfList`]) of the group's values
+//! (`rules/aggregates.rs`).
 //!
 //! They collect their values and sort them at the end, by keys where Arrow's order is another than
 //! PostgreSQL's (`functions/keys.rs`). A state is one list, and a merge accepts any number of
