@@ -147,8 +147,14 @@ pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatemen
     };
     let options = Options::read(options, legacy_options)?;
     let (stored_as, options) = match options.format.as_str() {
-        // DataFusion writes these formats itself.
-        known @ ("parquet" | "json" | "arrow") => (known.to_owned(), vec![]),
+        // DataFusion writes these formats itself, in UTF-8.
+        known @ ("parquet" | "json" | "arrow") => {
+            if options.latin1 {
+                let text = format!("COPY in {known} does not support LATIN1");
+                return Err(Failure::unsupported(text));
+            }
+            (known.to_owned(), vec![])
+        }
         _ => {
             let format = options.format()?.to_text();
             let option = (OPTION.to_owned(), Value::SingleQuotedString(format));
@@ -738,6 +744,22 @@ mod tests {
         };
         assert_eq!(put("ü"), Ok(vec![0xc3, 0xa9, 0xfc, b'\t', 0xe9, b'\n']));
         assert_eq!(put("€"), Err(Unwritten::Character('€')));
+    }
+
+    #[test]
+    fn formats_of_datafusion_are_in_utf8() {
+        for (options, is_written) in [
+            ("FORMAT json", true),
+            ("FORMAT json, ENCODING 'UTF8'", true),
+            ("FORMAT csv, ENCODING 'LATIN1'", true),
+            ("FORMAT json, ENCODING 'LATIN1'", false),
+            ("FORMAT parquet, ENCODING 'LATIN1'", false),
+        ] {
+            let sql = format!("COPY t TO 'f' ({options})");
+            let statements = Parser::parse_sql(&PostgreSqlDialect {}, &sql).unwrap();
+            let copy = copy_to_file(&statements[0]);
+            assert_eq!(matches!(copy, Ok(Some(_))), is_written, "{sql}");
+        }
     }
 
     #[test]
