@@ -94,6 +94,12 @@ impl Notice {
         Self::plain(SUCCESS, message)
     }
 
+    /// IF EXISTS has found no function of this name and these types.
+    pub(crate) fn missing_function(signature: &str) -> Self {
+        let message = format!("function {signature} does not exist, skipping");
+        Self::plain(SUCCESS, message)
+    }
+
     /// CASCADE has dropped these views, too; `None` if there are none.
     pub(crate) fn cascades(views: &[&str]) -> Option<Self> {
         let said = |view: &&str| format!("drop cascades to view {view}");

@@ -21,7 +21,9 @@ use coscan_pg::dialect::{query_of, uuid_in_file};
 use coscan_pg::{PgError, open_undeclared, unknown_as_text};
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Constraint, Constraints, DFSchema, ScalarValue, TableReference};
+use datafusion::common::{
+    Constraint, Constraints, DFSchema, ScalarValue, SchemaError, TableReference,
+};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
@@ -43,8 +45,70 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::unparser::expr_to_sql;
 
+use super::drop_functions;
+
 /// Plans any statement.
 pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
+    let tables = if let DfStatement::Statement(inner) = &statement {
+        changed_tables(inner)
+    } else {
+        vec![]
+    };
+    let plan = planned(state, statement).await;
+    plan.map_err(|error| of_known_table(error, &tables))
+}
+
+/// The tables of an UPDATE or a DELETE that have no alias, whose columns its subqueries may name.
+fn changed_tables(statement: &Statement) -> Vec<String> {
+    let mut items: Vec<&TableWithJoins> = vec![];
+    match statement {
+        Statement::Query(query) => {
+            if let SetExpr::Update(change) | SetExpr::Delete(change) = query.body.as_ref() {
+                return changed_tables(change);
+            }
+        }
+        Statement::Update(update) => {
+            items.push(&update.table);
+            if let Some(
+                UpdateTableFromKind::BeforeSet(more) | UpdateTableFromKind::AfterSet(more),
+            ) = &update.from
+            {
+                items.extend(more);
+            }
+        }
+        Statement::Delete(delete) => {
+            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+            items.extend(from.iter().chain(delete.using.iter().flatten()));
+        }
+        _ => {}
+    }
+    let names = items.into_iter().filter_map(|item| match &item.relation {
+        TableFactor::Table {
+            name, alias: None, ..
+        } => Some(last_of(name).to_owned()),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// The error of a subquery that names an unknown column of a changed table. DataFusion only knows
+/// that the subquery has no such table. (The dialect marks those of a SELECT and those with an
+/// alias, by which the error is recognized.)
+fn of_known_table(error: DataFusionError, tables: &[String]) -> DataFusionError {
+    let DataFusionError::SchemaError(schema, _) = error.find_root() else {
+        return error;
+    };
+    if let SchemaError::FieldNotFound { field, .. } = schema.as_ref()
+        && let Some(table) = field.relation.as_ref().map(TableReference::table)
+        && tables.iter().any(|known| known.eq_ignore_ascii_case(table))
+    {
+        let message = format!("column {table}.{} does not exist", field.name);
+        return PgError::new("42703", message).into();
+    }
+    error
+}
+
+async fn planned(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
     let DfStatement::Statement(inner) = statement else {
         return state.statement_to_plan(statement).await;
     };
@@ -95,6 +159,11 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
             }
         }
         Statement::Truncate(truncate) => check_truncated(state, &truncate.table_names).await?,
+        Statement::DropFunction(drop) => {
+            if let Some(plan) = drop_functions::plan(state, drop)? {
+                return Ok(plan);
+            }
+        }
         _ => {}
     }
     let statement = DfStatement::Statement(Box::new(inner));

@@ -15,6 +15,7 @@
 
 mod allowed;
 mod json;
+mod named;
 mod numbers;
 mod target;
 mod text;
@@ -34,6 +35,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility, lit,
 };
 
+pub use named::{named_in_errors, named_in_notices};
 pub(crate) use numbers::{overflow, parse_bool};
 pub(crate) use target::extension;
 pub(crate) use target::{OPEN_SCALE, decimal};

@@ -33,7 +33,7 @@ use super::list_key::{is_nested, list_key};
 use crate::PgError;
 use crate::casts::PG_TYPE;
 use crate::functions::arrays::{ALL, ANY, ARRAY_EQ, has_json};
-use crate::functions::json::{jsonb_extreme, jsonb_key};
+use crate::functions::json::{jsonb_elements, jsonb_extreme, jsonb_key};
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
 use crate::functions::{are_alike, has_floats, has_key, marked_like, named_row, needs_keys};
@@ -491,7 +491,7 @@ const OF_ELEMENTS: [&str; 4] = [
     "array_replace",
 ];
 
-/// Searches an array of `jsonb` by the element's key.
+/// Searches or changes an array of `jsonb` by the element's key.
 fn of_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(mut call) = expr else {
         return Ok(Transformed::no(expr));
@@ -507,8 +507,8 @@ fn of_elements(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         return Ok(Transformed::no(Expr::ScalarFunction(call)));
     }
     if !call.name().starts_with("array_position") {
-        let message = format!("{} of jsonb is not supported", call.name());
-        return Err(PgError::unsupported(message).into());
+        let removes = call.name() == "array_remove";
+        return Ok(Transformed::yes(jsonb_elements(removes, call.args)));
     }
     for argument in call.args.iter_mut().take(2) {
         *argument = Key::Jsonb.call(argument.clone());

@@ -78,7 +78,6 @@ pub(super) fn number(value: usize) -> Expr {
 /// `left op right`, in brackets.
 pub(super) fn compared(left: Expr, op: &str, right: Expr) -> Expr {
     let op = match op {
-        "=" => BinaryOperator::Eq,
         ">" => BinaryOperator::Gt,
         "<=" => BinaryOperator::LtEq,
         "+" => BinaryOperator::Plus,

@@ -22,11 +22,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    AlterTableOperation, Assignment, AssignmentTarget, DataType, Expr, Query, SetExpr, Statement,
-    TableFactor, TableWithJoins, Update, With,
+    AlterTableOperation, Assignment, AssignmentTarget, DataType, Distinct, Expr, OrderByExpr,
+    OrderByKind, OrderByOptions, Query, SetExpr, Statement, TableFactor, TableWithJoins, Update,
+    With,
 };
 
-use super::ast::{call, last_word, template, text};
+use super::ast::{call, last_word, number, template, text};
 use super::expressions::fields;
 use super::names::{first_select, folded, is_wild};
 use super::relations::query_of;
@@ -38,7 +39,7 @@ const VOLATILE: [&str; 3] = ["random", "clock_timestamp", "gen_random_uuid"];
 
 /// The error for a row assignment that cannot be split into columns.
 const NOT_BY_COLUMN: &str = "SET (a, b) = (SELECT …) is supported where the subquery has as many \
-    columns, all named, and no LIMIT, DISTINCT or volatile function";
+    columns, all named, no volatile function, and LIMIT and DISTINCT ON only with ORDER BY";
 
 pub(super) fn rewrite(statement: &mut Statement) {
     if let Statement::Query(query) = statement
@@ -169,15 +170,13 @@ fn single_columns(update: &mut Update) {
     }
 }
 
-/// The columns of a subquery, each as a subquery of its own; `None` if they might not all come
-/// from the same row.
+/// The columns of a subquery, each as a subquery of its own, which returns the same row; `None` if
+/// they might not all come from the same row.
 fn columns_of(value: &Expr, width: usize) -> Option<Vec<Expr>> {
     let Expr::Subquery(query) = value else {
         return None;
     };
     let mut rows = query.as_ref().clone();
-    let picks = rows.limit_clause.is_some() || rows.fetch.is_some() || is_wild(&rows.body);
-    let select = first_select(&mut rows.body)?;
     let is_volatile = |inner: &Expr| match inner {
         Expr::Function(call) => {
             last_word(&call.name).is_some_and(|name| VOLATILE.contains(&name.as_str()))
@@ -188,8 +187,14 @@ fn columns_of(value: &Expr, width: usize) -> Option<Vec<Expr>> {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     });
-    if picks || select.projection.len() != width || select.distinct.is_some() || varies.is_break() {
+    let is_open = is_wild(&rows.body);
+    let select = first_select(&mut rows.body)?;
+    let has_firsts = matches!(select.distinct, Some(Distinct::On(_)));
+    if is_open || select.projection.len() != width || varies.is_break() {
         return None;
+    }
+    if has_firsts || rows.limit_clause.is_some() || rows.fetch.is_some() {
+        order_by_all(&mut rows, width)?;
     }
     let names: Vec<String> = (0..width).map(|at| format!("c{at}")).collect();
     let all = names.join(", ");
@@ -201,9 +206,35 @@ fn columns_of(value: &Expr, width: usize) -> Option<Vec<Expr>> {
                 ..
             }) = select.from.first_mut()
         {
-            subquery.clone_from(query);
+            **subquery = rows.clone();
         }
         Some(Expr::Subquery(Box::new(one)))
     });
     each.collect()
+}
+
+/// Orders a query that picks some of its rows by all its columns, too: each column's copy of it
+/// then picks the same ones, of which PostgreSQL may take any. `None` if the query does not order
+/// them itself, because it may pick them in the order of a relation.
+fn order_by_all(rows: &mut Query, width: usize) -> Option<()> {
+    if let SetExpr::Select(select) = rows.body.as_ref()
+        && select.from.is_empty()
+    {
+        return Some(());
+    }
+    if rows.fetch.as_ref().is_some_and(|fetch| fetch.with_ties) {
+        return None;
+    }
+    let OrderByKind::Expressions(keys) = &mut rows.order_by.as_mut()?.kind else {
+        return None;
+    };
+    keys.extend((1..=width).map(|column| OrderByExpr {
+        expr: number(column),
+        options: OrderByOptions {
+            asc: None,
+            nulls_first: None,
+        },
+        with_fill: None,
+    }));
+    Some(())
 }

@@ -60,7 +60,9 @@ use crate::visits::Walk;
 pub(crate) use names::{folded, is_marked, take_mark};
 pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub use queries::using::without_operators;
-pub(crate) use queries::using::{EITHER, FIRST, Known, MERGED, concerns, rewrite as merged, table};
+pub(crate) use queries::using::{
+    EITHER, FIRST, Known, MERGED, SHARED, concerns, rewrite as merged, table,
+};
 pub use relations::query_of;
 pub(crate) use relations::{FIRST_TERM, LATER_TERM};
 pub(crate) use stored::AS_STORED;
@@ -85,6 +87,7 @@ pub fn rewrite(statement: &mut Statement) {
     // First, because names derive from the text that the client wrote.
     names::column_names::unique(statement);
     names::hidden_names::rewrite(statement);
+    names::having::rewrite(statement);
     names::order_by::rewrite(statement);
     names::outer_names::rewrite(statement);
     names::table_names::rewrite(statement);

@@ -27,6 +27,7 @@ pub(crate) fn scalar() -> Vec<ScalarUDF> {
     let groups = [
         arithmetic::functions(),
         aggregation::common::functions(),
+        aggregation::ordered_set::of_lists(),
         functions::functions(),
     ];
     groups.into_iter().flatten().collect()

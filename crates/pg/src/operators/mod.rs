@@ -32,7 +32,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 pub(crate) use common_type::ComparedIn;
 pub(crate) use distinct::Distinct;
 pub(crate) use meeting::{Meeting, compared, meeting, met, order};
-pub(crate) use unknown::{as_common, common, is_unknown, mismatch, numeric_of, typed};
+pub(crate) use unknown::{as_common, common, is_unknown, mismatch, no_equality, numeric_of, typed};
 
 use crate::PgError;
 use crate::casts::{Target, cast_expr};

@@ -107,18 +107,28 @@ fn unmodified(target: &Target, like: &Field) -> Field {
 
 /// Error 42804 if values in one column have types that cannot be combined.
 pub(crate) fn mismatch(word: &str, fields: &[(Arc<Field>, bool)]) -> Option<PgError> {
+    let [left, right] = unlike(fields)?;
+    let message = format!("{word} types {left} and {right} cannot be matched");
+    Some(PgError::new("42804", message))
+}
+
+/// Error 42883 if two values, which `=` would compare, have types that cannot be combined.
+pub(crate) fn no_equality(fields: &[(Arc<Field>, bool)]) -> Option<PgError> {
+    let [left, right] = unlike(fields)?;
+    let message = format!("operator does not exist: {left} = {right}");
+    Some(PgError::new("42883", message))
+}
+
+/// The names of the first two types that differ.
+fn unlike(fields: &[(Arc<Field>, bool)]) -> Option<[String; 2]> {
     let typed = fields
         .iter()
         .filter(|(field, unknown)| !unknown && !field.data_type().is_null());
     let targets: Option<Vec<Target>> = typed.map(|(field, _)| Target::of_field(field)).collect();
     let mut names: Vec<String> = targets?.iter().map(Target::name).collect();
     names.dedup();
-    if names.len() < 2 {
-        return None;
-    }
     names.truncate(2);
-    let message = format!("{word} types {} cannot be matched", names.join(" and "));
-    Some(PgError::new("42804", message))
+    <[String; 2]>::try_from(names).ok()
 }
 
 /// Casts `expr`, which has the field `held`, to the common type.

@@ -15,11 +15,12 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::PgError;
 use crate::casts::{CAST, Target};
-use crate::functions::arrays::{ARRAY_EQ, SLICE, SUBSCRIPT};
+use crate::dialect::elements;
+use crate::functions::arrays::{ARRAY_EQ, SLICE, SUBSCRIPT, written_out};
 use crate::functions::json::jsonb_key;
 use crate::functions::scalar::{is_bytes, is_text, marked_type, type_name};
 use crate::functions::{mark_of, marked_like};
-use crate::operators::chains;
+use crate::operators::{chains, numeric_of};
 
 /// Follows a path of texts into a jsonb value.
 const JSONB_PART: &str = "jsonb_extract_path";
@@ -207,8 +208,10 @@ impl TextPlanner {
         // A text beside an array is parsed as an array.
         let spelled = |operand: &Operand, other: &Operand| {
             if operand.is_literal() && other.is_list() && !operand.field.data_type().is_null() {
-                let target = Target::of_field(&other.field)?;
-                return self.cast(operand.expr.clone(), &target.unmodified().to_string());
+                let target = spelled_as(&operand.expr, &other.field)?;
+                let array = written_out(&operand.expr).map(|(array, _)| array);
+                let array = array.unwrap_or_else(|| operand.expr.clone());
+                return self.cast(array, &target.to_string());
             }
             Some(operand.expr.clone())
         };
@@ -337,6 +340,30 @@ impl TextPlanner {
         let right = new_right.unwrap_or_else(|| right.expr.clone());
         Ok(Some(chains::texts(left, right)))
     }
+}
+
+/// The type of a text beside an array: the array's, or numerics of any digits if the text has more
+/// than the array holds.
+fn spelled_as(text: &Expr, array: &Field) -> Option<Target> {
+    let target = Target::of_field(array)?.unmodified();
+    let (Target::Array(element), Expr::Literal(value, _)) = (&target, text) else {
+        return Some(target);
+    };
+    let Target::NumericOf(precision, scale) = element.as_ref() else {
+        return Some(target);
+    };
+    let whole = |precision: u8, scale: i8| i16::from(precision) - i16::from(scale);
+    let texts = value.try_as_str().flatten().and_then(elements);
+    let texts = texts.as_ref().map(|texts| texts.iter().flatten());
+    let needed = texts.and_then(|texts| numeric_of(texts.map(String::as_str)));
+    Some(match needed {
+        Some(Target::NumericOf(own, digits))
+            if digits <= *scale && whole(own, digits) <= whole(*precision, *scale) =>
+        {
+            target
+        }
+        _ => Target::Array(Box::new(Target::Numeric(None))),
+    })
 }
 
 fn is_comparison(op: &BinaryOperator) -> bool {

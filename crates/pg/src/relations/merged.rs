@@ -24,8 +24,8 @@ use datafusion::sql::sqlparser::ast::{
 use super::derived;
 use crate::PgError;
 use crate::casts::{Target, cast_expr};
-use crate::dialect::{EITHER, FIRST, Known, concerns, folded, merged, on_the_wire, table};
-use crate::operators::common;
+use crate::dialect::{EITHER, FIRST, Known, SHARED, concerns, folded, merged, on_the_wire, table};
+use crate::operators::{common, is_of_catalogue, mismatch};
 
 /// Plans the operators that the dialect inserts.
 #[derive(Debug)]
@@ -42,11 +42,35 @@ impl ExprPlanner for MergedColumns {
         let is_either = match &expr.op {
             BinaryOperator::Custom(op) if op == EITHER => true,
             BinaryOperator::Custom(op) if op == FIRST => false,
+            BinaryOperator::Custom(op) if op == SHARED => {
+                check_shared(&expr.left, &expr.right, schema)?;
+                let RawBinaryExpr { left, right, .. } = expr;
+                let op = BinaryOperator::Eq;
+                return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }));
+            }
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let value = self.value(expr.left, expr.right, is_either, schema);
         Ok(PlannerResult::Planned(value))
     }
+}
+
+/// # Errors
+/// 42804, if no type is common to both columns of a name.
+fn check_shared(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
+    let (Ok((_, a)), Ok((_, b))) = (left.to_field(schema), right.to_field(schema)) else {
+        return Ok(());
+    };
+    if is_of_catalogue(&a) || is_of_catalogue(&b) {
+        return Ok(());
+    }
+    let both = [(a, false), (b, false)];
+    if common(&both).is_none()
+        && let Some(error) = mismatch("JOIN/USING", &both)
+    {
+        return Err(error.into());
+    }
+    Ok(())
 }
 
 impl MergedColumns {

@@ -30,6 +30,7 @@ mod whole_rows;
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Field;
 use datafusion::common::{DFSchema, Spans};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
@@ -210,6 +211,14 @@ fn unite(
     for row in rows.iter() {
         let value = &row[column];
         fields.push((value.to_field(schema)?.1, is_unknown(value)));
+    }
+    let is_modified =
+        |field: &Field| Target::of_field(field).is_some_and(|target| target.has_modifier());
+    if fields.iter().any(|(field, _)| is_modified(field)) {
+        // Like a constant, a NULL has no modifier, and then neither has the column.
+        for (field, is_open) in &mut fields {
+            *is_open |= field.data_type().is_null();
+        }
     }
     let Some(field) = common(&fields) else {
         return match mismatch("VALUES", &fields) {

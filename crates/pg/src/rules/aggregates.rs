@@ -9,6 +9,7 @@
 //! | `array_agg` of json and other types that Arrow lacks | DataFusion's, marked with the type |
 //! | `array_agg(DISTINCT x)` of what is compared by keys | a list whose equal elements are removed |
 //! | `array_agg` of arrays | DataFusion's, checked (`functions/arrays/of_arrays.rs`) |
+//! | `percentile_cont(g)` with GROUP BY g, or of an outer query's g | `array_agg`, and a function of the list and `g` |
 //!
 //! Equal sums and counts of one aggregation are computed once. A projection above it computes the
 //! results, with the original names of the aggregates.
@@ -17,7 +18,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema};
+use datafusion::common::{Column, DFSchema, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::{array_agg, average, count, stddev, sum, variance};
@@ -38,7 +39,7 @@ use crate::error::PgError;
 use crate::functions::arrays;
 use crate::functions::scalar::{marked_type, type_name};
 use crate::functions::{has_key, mark_of, marked_like};
-use crate::numbers::aggregation::{Kind, Marker, list_of, variance_of};
+use crate::numbers::aggregation::{Kind, Marker, list_of, percentile_of_list, variance_of};
 use crate::numbers::arithmetic::{self, Op, as_decimal, digits};
 use crate::numbers::decimal_sum;
 use crate::trees::{PlanTree, Tree};
@@ -111,7 +112,7 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let aggregate = plain_lists(aggregate)?;
     let is_ours = |expr: &Expr| match unaliased(expr) {
         Expr::AggregateFunction(function) => {
-            function.func.inner().downcast_ref::<Marker>().is_some()
+            function.func.inner().downcast_ref::<Marker>().is_some() || follows_keys(function)
         }
         _ => false,
     };
@@ -130,6 +131,10 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
             results.push(parts.keep(expr.clone()));
             continue;
         };
+        if follows_keys(function) {
+            results.push(percentile(function, &aggregate, &mut found)?);
+            continue;
+        }
         let Some(marker) = function.func.inner().downcast_ref::<Marker>() else {
             let mut parts = Parts {
                 make: &|_, value| value,
@@ -166,6 +171,92 @@ fn of_aggregate(aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
     let kept = schema.fields().len() - aggregate.aggr_expr.len();
     debug_assert!(kept >= groups || groups > 0);
     project(LogicalPlan::Aggregate(inner), &schema, kept, results)
+}
+
+/// Whether an aggregate is a percentile whose fraction is not constant: it names keys of the groups
+/// or columns of an outer query.
+fn follows_keys(function: &AggregateFunction) -> bool {
+    let varies = |fraction: &Expr| fraction.any_column_refs() || fraction.contains_outer();
+    let fraction = function.params.args.get(1);
+    fraction.is_some_and(varies) && percentile_of_list(&function.func, false).is_some()
+}
+
+/// The percentile of a list of the group's values, at a fraction that follows the group's keys or
+/// an outer query's row.
+fn percentile(
+    function: &AggregateFunction,
+    aggregate: &Aggregate,
+    found: &mut Vec<Expr>,
+) -> Result<Expr> {
+    let params = &function.params;
+    let is_descending = params.order_by.first().is_some_and(|sort| !sort.asc);
+    let ([value, fraction], Some(of_list)) = (
+        params.args.as_slice(),
+        percentile_of_list(&function.func, is_descending),
+    ) else {
+        return internal_err!("a percentile has a value and a fraction");
+    };
+    let schema: &DFSchema = aggregate.input.schema();
+    let field = value.to_field(schema)?.1;
+    if mark_of(&field).is_some() || field.data_type().is_list() {
+        let message = "percentiles of such values at a fraction that is not constant";
+        return Err(PgError::unsupported(format!("{message} are not supported")).into());
+    }
+    let is_interpolated = function.func.name() == PERCENTILE_CONT;
+    let value = match is_interpolated && field.data_type().is_numeric() {
+        true => Expr::Cast(Cast::new(Box::new(value.clone()), DataType::Float64)),
+        false => value.clone(),
+    };
+    let params = AggregateFunctionParams {
+        args: vec![value],
+        order_by: vec![],
+        ..params.clone()
+    };
+    let func = array_agg::array_agg_udaf();
+    let mut parts = Parts {
+        make: &|_, value| value,
+        found,
+        distinct: false,
+    };
+    let list = parts.keep(Expr::AggregateFunction(AggregateFunction { func, params }));
+    Ok(of_list.call(vec![list, of_keys(fraction.clone(), aggregate)?]))
+}
+
+const PERCENTILE_CONT: &str = "percentile_cont";
+
+/// An expression of the keys of GROUP BY, above the groups.
+///
+/// # Errors
+/// 42803, if it names another column.
+fn of_keys(expr: Expr, aggregate: &Aggregate) -> Result<Expr> {
+    let keys = aggregate.group_expr.as_slice();
+    if matches!(keys, [Expr::GroupingSet(_)]) && expr.any_column_refs() {
+        let message = "a fraction that is not constant beside grouping sets is not supported";
+        return Err(PgError::unsupported(message).into());
+    }
+    let above = expr.change_down(|part| {
+        if let Some(at) = keys.iter().position(|key| *unaliased(key) == part) {
+            let key = Column::from(aggregate.schema.qualified_field(at));
+            let key = Expr::Column(key);
+            return Ok(Transformed::new(key, true, TreeNodeRecursion::Jump));
+        }
+        match part {
+            Expr::Column(column) => Err(ungrouped(&column).into()),
+            other => Ok(Transformed::no(other)),
+        }
+    })?;
+    Ok(above.data)
+}
+
+fn ungrouped(column: &Column) -> PgError {
+    let name = match &column.relation {
+        Some(table) => format!("{}.{}", table.table(), column.name),
+        None => column.name.clone(),
+    };
+    let message = format!(
+        "column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function"
+    );
+    PgError::new("42803", message)
 }
 
 /// Leaves `array_agg` to DataFusion for types that Arrow has. Distinct values are sorted.
@@ -341,7 +432,8 @@ fn check(function: &AggregateUDF, args: &[Expr], schema: &DFSchema) -> Result<()
     {
         let field = value.to_field(schema)?.1;
         let has_no_order = matches!(field.data_type(), DataType::Boolean | DataType::Struct(_))
-            || matches!(marked_type(&field), Some("json" | "jsonb" | "uuid"));
+            || matches!(marked_type(&field), Some("json" | "jsonb" | "uuid"))
+            || Target::of_field(&field) == Some(Target::Bytea);
         if has_no_order {
             let signature = format!("function {}({})", function.name(), type_name(&field));
             return Err(PgError::undefined_function(&signature).into());

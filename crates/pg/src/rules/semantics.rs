@@ -27,7 +27,7 @@ use datafusion::logical_expr::{Between, BinaryExpr, Cast, Expr, ExprSchemable, O
 use crate::PgError;
 use crate::casts::{self, Context, PgCast, Target, cast_expr};
 use crate::functions::scalar::{of_any_digits, type_name, untyped_arrays};
-use crate::functions::{fields_null, mark_of, marked_like};
+use crate::functions::{arrays, fields_null, mark_of, marked_like};
 use crate::numbers::aggregation::Common;
 use crate::operators::padded;
 use crate::operators::{is_unknown, typed};
@@ -259,7 +259,16 @@ fn read_arrays(
     let given: Vec<FieldRef> = given.collect::<Result<_>>()?;
     let found = untyped_arrays(call.name(), &given, |at| is_unknown(&call.args[at]));
     for (at, field) in &found {
-        call.args[*at] = typed(std::mem::take(&mut call.args[*at]), field, config);
+        let text = std::mem::take(&mut call.args[*at]);
+        let (leaf, depth) = arrays::leaf(field);
+        // Numerics in a text have digits of their own.
+        let is_exact = !leaf.data_type().is_decimal();
+        call.args[*at] = match (arrays::written_out(&text), Target::of_field(field)) {
+            (Some((array, dimensions)), Some(target)) if dimensions == depth && is_exact => {
+                cast_expr(array, &target.unmodified(), config)
+            }
+            _ => typed(text, field, config),
+        };
     }
     Ok(!found.is_empty())
 }

@@ -38,6 +38,8 @@ pub(super) enum Seen {
     Lag,
     /// `lead`, over the whole partition.
     Lead,
+    /// `ntile`, over the whole partition.
+    Tile,
 }
 
 /// See the file's header.
@@ -131,6 +133,7 @@ impl WindowUDFImpl for OverFrame {
             peers: vec![],
             group: 0,
             row: 0,
+            tiles: None,
         }))
     }
 
@@ -154,6 +157,8 @@ struct Evaluator {
     /// The group of the current row.
     group: usize,
     row: usize,
+    /// How [`Seen::Tile`] divides the partition; `None` before the row that says it.
+    tiles: Option<Tiles>,
 }
 
 impl PartitionEvaluator for Evaluator {
@@ -162,6 +167,9 @@ impl PartitionEvaluator for Evaluator {
     }
 
     fn evaluate(&mut self, values: &[ArrayRef], frame: &Range<usize>) -> Result<ScalarValue> {
+        if self.seen == Seen::Tile {
+            return self.tile(&values[0]);
+        }
         if self.peers.is_empty() {
             self.peers = peers(&values[self.keys.clone()])?;
         }
@@ -188,6 +196,7 @@ impl PartitionEvaluator for Evaluator {
             },
             Seen::Lag => shift(&values[1], row)?.and_then(|by| shifted(row, by.checked_neg()?)),
             Seen::Lead => shift(&values[1], row)?.and_then(|by| shifted(row, by)),
+            Seen::Tile => return internal_err!("ntile is computed without a frame"),
         };
         let found = found.filter(|found| *found < values[0].len());
         match found {
@@ -215,6 +224,67 @@ impl Evaluator {
             accumulator.update_batch(&own)?;
         }
         accumulator.evaluate()
+    }
+
+    /// The group in which `ntile` puts the next row. The first row that has a number of groups
+    /// determines it; the rows before it are in none.
+    fn tile(&mut self, counts: &ArrayRef) -> Result<ScalarValue> {
+        let row = self.row;
+        self.row += 1;
+        if self.tiles.is_none() {
+            let Some(count) = shift(counts, row)? else {
+                return Ok(ScalarValue::Int32(None));
+            };
+            self.tiles = Some(Tiles::new(counts.len(), count)?);
+        }
+        let tile = self.tiles.as_mut().map(Tiles::following);
+        Ok(ScalarValue::Int32(tile))
+    }
+}
+
+/// The groups of `ntile`: the first ones have one row more, if the rows do not divide evenly.
+/// Source: PostgreSQL's `window_ntile`.
+#[derive(Debug)]
+struct Tiles {
+    /// The number of the current group, from 1.
+    number: usize,
+    /// The rows that are in it so far.
+    rows: usize,
+    /// The rows that it has in all.
+    size: usize,
+    /// The last group that has one row more; 0 if the current one has not.
+    larger: usize,
+}
+
+impl Tiles {
+    /// # Errors
+    /// 22014, if the number of groups is not positive.
+    fn new(rows: usize, count: i64) -> Result<Self, PgError> {
+        let Some(count) = usize::try_from(count).ok().filter(|count| *count > 0) else {
+            let message = "argument of ntile must be greater than zero";
+            return Err(PgError::new("22014", message));
+        };
+        let larger = if rows < count { 0 } else { rows % count };
+        Ok(Self {
+            number: 1,
+            rows: 0,
+            size: (rows / count).max(1) + usize::from(larger > 0),
+            larger,
+        })
+    }
+
+    /// The group of the next row.
+    fn following(&mut self) -> i32 {
+        self.rows += 1;
+        if self.rows > self.size {
+            if self.larger > 0 && self.number == self.larger {
+                self.larger = 0;
+                self.size -= 1;
+            }
+            self.number += 1;
+            self.rows = 1;
+        }
+        i32::try_from(self.number).unwrap_or(i32::MAX)
     }
 }
 
@@ -245,7 +315,7 @@ fn left(
     [before, middle, behind]
 }
 
-/// How many rows `lag` or `lead` goes; `None` for NULL.
+/// How many rows `lag` or `lead` goes, or how many groups `ntile` makes; `None` for NULL.
 fn shift(shifts: &ArrayRef, row: usize) -> Result<Option<i64>> {
     let shift = arrow_cast(&shifts.slice(row, 1), &DataType::Int64)?;
     Ok(shift.as_primitive::<Int64Type>().iter().next().flatten())

@@ -5,7 +5,7 @@
 //! | `EXCLUDE` | does not support such frames |
 //! | aggregates that cannot remove rows (`bool_or`, `string_agg`) over sliding frames | refuses them |
 //! | sums of floats over sliding frames | subtracts the values that leave the frame |
-//! | `nth_value(x, n)`, `lag(x, n)` and `lead(x, n)` with an `n` that is not constant | refuses it |
+//! | `nth_value(x, n)`, `lag(x, n)`, `lead(x, n)` and `ntile(n)` with an `n` that is not constant | refuses it |
 //! | `lag(x, NULL)` | takes NULL for 1 |
 //! | any frame of an aggregate whose result depends on the order of its rows | may reverse both |
 //!

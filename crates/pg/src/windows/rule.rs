@@ -76,7 +76,7 @@ fn computed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     };
     let (_, field) = Expr::WindowFunction(function.clone()).to_field(schema)?;
     let WindowFunction { fun, params } = function.as_mut();
-    if matches!(seen, Seen::Lag | Seen::Lead) {
+    if matches!(seen, Seen::Lag | Seen::Lead | Seen::Tile) {
         params.window_frame = WindowFrame::new(None);
     }
     let arguments = params.args.len();
@@ -107,6 +107,11 @@ fn seen(
     Ok(match (fun, fun.name(), excluded) {
         (_, "lag", _) => shifts().then_some(Seen::Lag),
         (_, "lead", _) => shifts().then_some(Seen::Lead),
+        (_, "ntile", _) => {
+            let given = params.args.first();
+            let is_known = |given: &Expr| is_constant(given) || is_number(given);
+            given.filter(|given| !is_known(given)).map(|_| Seen::Tile)
+        }
         (_, "nth_value", None) => {
             let given = params.args.get(1);
             given.filter(|given| !is_constant(given)).map(|_| Seen::Nth)

@@ -21,6 +21,7 @@ use pgwire::messages::PgWireBackendMessage;
 use pgwire::messages::copy::{CopyData, CopyDone, CopyOutResponse};
 
 use super::columns::Column;
+use super::latin1::{Unwritten, convert, is_latin1};
 use crate::failure::Failure;
 use coscan_pg::dialect::is_every_column;
 use coscan_pg::output::CellWriter;
@@ -91,6 +92,8 @@ pub(crate) struct Delimited {
     delimiter: u8,
     null: String,
     header: bool,
+    /// Whether the rows are in LATIN1 and not in UTF-8.
+    latin1: bool,
 }
 
 /// The query and the format of a `COPY … TO STDOUT`; `None` for any other statement.
@@ -157,8 +160,14 @@ pub(crate) fn copy_to_file(statement: &SqlStatement) -> Result<Option<DfStatemen
     };
     let options = Options::read(options, legacy_options)?;
     let (stored_as, options) = match options.format.as_deref() {
-        // DataFusion writes these formats itself.
-        Some(known @ ("parquet" | "json" | "arrow")) => (known.to_owned(), vec![]),
+        // DataFusion writes these formats itself, in UTF-8.
+        Some(known @ ("parquet" | "json" | "arrow")) => {
+            if options.latin1 == Some(true) {
+                let text = format!("COPY in {known} does not support LATIN1");
+                return Err(Failure::unsupported(text));
+            }
+            (known.to_owned(), vec![])
+        }
         _ => {
             let format = options.format()?.to_text();
             let option = (OPTION.to_owned(), Value::SingleQuotedString(format));
@@ -185,6 +194,7 @@ pub(crate) fn as_csv(statement: &mut DfStatement) {
                     delimiter: b',',
                     null: String::new(),
                     header: true,
+                    latin1: false,
                 },
                 quote: b'"',
                 escape: b'"',
@@ -234,6 +244,7 @@ struct Options {
     quote: Option<char>,
     escape: Option<char>,
     force: Option<Force>,
+    latin1: Option<bool>,
 }
 
 impl Options {
@@ -248,8 +259,9 @@ impl Options {
                 CopyOption::Quote(quote) => note(&mut read.quote, *quote)?,
                 CopyOption::Escape(escape) => note(&mut read.escape, *escape)?,
                 CopyOption::ForceQuote(columns) => note(&mut read.force, Force::of(columns))?,
-                CopyOption::Encoding(encoding)
-                    if ["utf8", "utf-8"].contains(&encoding.to_lowercase().as_str()) => {}
+                CopyOption::Encoding(encoding) if is_latin1(encoding).is_some() => {
+                    note(&mut read.latin1, is_latin1(encoding) == Some(true))?;
+                }
                 other => {
                     return Err(Failure::unsupported(format!(
                         "COPY TO does not support {other}"
@@ -375,6 +387,7 @@ impl Options {
             delimiter,
             null: null.to_owned(),
             header: self.header.unwrap_or_default(),
+            latin1: self.latin1.unwrap_or_default(),
         })
     }
 
@@ -412,6 +425,14 @@ impl Delimited {
         Ok(())
     }
 
+    /// Puts what was written from `start` on into the encoding.
+    fn encode(&self, out: &mut BytesMut, start: usize) -> Result<(), Unwritten> {
+        if self.latin1 {
+            convert(out, start)?;
+        }
+        Ok(())
+    }
+
     fn between(&self, index: usize, out: &mut BytesMut) {
         if index > 0 {
             out.put_u8(self.delimiter);
@@ -443,6 +464,7 @@ impl Default for CopyFormat {
             delimiter: b'\t',
             null: "\\N".to_owned(),
             header: false,
+            latin1: false,
         })
     }
 }
@@ -451,8 +473,9 @@ impl CopyFormat {
     /// Encodes the format as text, for [`CopyFormat::from_text`].
     pub(crate) fn to_text(&self) -> String {
         let of = |delimited: &Delimited| {
-            let (header, null) = (u8::from(delimited.header), hex(&delimited.null));
-            format!("{} {header} .{null}", delimited.delimiter)
+            let (header, latin1) = (u8::from(delimited.header), u8::from(delimited.latin1));
+            let null = hex(&delimited.null);
+            format!("{} {header} {latin1} .{null}", delimited.delimiter)
         };
         match self {
             Self::Binary => "binary".to_owned(),
@@ -485,6 +508,7 @@ impl CopyFormat {
         let delimited = Delimited {
             delimiter: parts.next()?.parse().ok()?,
             header: parts.next()? == "1",
+            latin1: parts.next()? == "1",
             null: unhex(parts.next()?.strip_prefix('.')?)?,
         };
         if kind == "text" {
@@ -531,10 +555,10 @@ impl CopyFormat {
     }
 
     /// The bytes before the first row of a file.
-    pub(crate) fn file_start(&self, columns: &[Column]) -> BytesMut {
+    pub(crate) fn file_start(&self, columns: &[Column]) -> Result<BytesMut, Unwritten> {
         let mut start = BytesMut::from(self.head());
-        self.put_header(columns, &mut start);
-        start
+        self.put_header(columns, &mut start)?;
+        Ok(start)
     }
 
     /// The bytes after the last row of a file.
@@ -555,7 +579,8 @@ impl CopyFormat {
         let response = CopyOutResponse::new(format, width, formats);
         let mut messages = vec![PgWireBackendMessage::CopyOutResponse(response)];
         let mut first = BytesMut::new();
-        self.put_header(columns, &mut first);
+        let put = self.put_header(columns, &mut first);
+        put.map_err(|error| error.error(0))?;
         if !first.is_empty() {
             messages.push(PgWireBackendMessage::CopyData(CopyData::new(
                 first.freeze(),
@@ -565,7 +590,8 @@ impl CopyFormat {
     }
 
     /// Writes the line of names, if the format has one.
-    fn put_header(&self, columns: &[Column], first: &mut BytesMut) {
+    fn put_header(&self, columns: &[Column], first: &mut BytesMut) -> Result<(), Unwritten> {
+        let start = first.len();
         match self {
             Self::Text(delimited) if delimited.header => {
                 for (index, column) in columns.iter().enumerate() {
@@ -573,6 +599,7 @@ impl CopyFormat {
                     put_escaped(column.name.as_bytes(), delimited.delimiter, first);
                 }
                 first.put_u8(b'\n');
+                delimited.encode(first, start)
             }
             Self::Csv {
                 delimited,
@@ -587,8 +614,9 @@ impl CopyFormat {
                     put_csv(name, quoting, *quote, *escape, first);
                 }
                 first.put_u8(b'\n');
+                delimited.encode(first, start)
             }
-            _ => {}
+            _ => Ok(()),
         }
     }
 
@@ -623,8 +651,9 @@ impl CopyFormat {
         cells: impl Iterator<Item = Option<&'a CellWriter>>,
         row: usize,
         out: &mut BytesMut,
-    ) -> std::fmt::Result {
+    ) -> Result<(), Unwritten> {
         let mut value = BytesMut::new();
+        let start = out.len();
         let width = columns.len();
         match self {
             Self::Binary => {
@@ -649,6 +678,7 @@ impl CopyFormat {
                     }
                 }
                 out.put_u8(b'\n');
+                delimited.encode(out, start)?;
             }
             Self::Csv {
                 delimited,
@@ -670,6 +700,7 @@ impl CopyFormat {
                     }
                 }
                 out.put_u8(b'\n');
+                delimited.encode(out, start)?;
             }
         }
         Ok(())
@@ -776,6 +807,41 @@ mod tests {
     }
 
     #[test]
+    fn rows_in_latin1() {
+        let (_, format) = read("COPY t TO STDOUT (ENCODING 'latin-1', NULL 'é')")
+            .unwrap()
+            .unwrap();
+        let put = |value: &'static str| -> Result<Vec<u8>, Unwritten> {
+            let write: CellWriter = Box::new(move |_, out| {
+                out.put_slice(value.as_bytes());
+                Ok(())
+            });
+            let mut out = BytesMut::from("é".as_bytes());
+            let cells = [Some(&write), None].into_iter();
+            format.put_row(&[], cells, 0, &mut out)?;
+            Ok(out.to_vec())
+        };
+        assert_eq!(put("ü"), Ok(vec![0xc3, 0xa9, 0xfc, b'\t', 0xe9, b'\n']));
+        assert_eq!(put("€"), Err(Unwritten::Character('€')));
+    }
+
+    #[test]
+    fn formats_of_datafusion_are_in_utf8() {
+        for (options, is_written) in [
+            ("FORMAT json", true),
+            ("FORMAT json, ENCODING 'UTF8'", true),
+            ("FORMAT csv, ENCODING 'LATIN1'", true),
+            ("FORMAT json, ENCODING 'LATIN1'", false),
+            ("FORMAT parquet, ENCODING 'LATIN1'", false),
+        ] {
+            let sql = format!("COPY t TO 'f' ({options})");
+            let statements = Parser::parse_sql(&PostgreSqlDialect {}, &sql).unwrap();
+            let copy = copy_to_file(&statements[0]);
+            assert_eq!(matches!(copy, Ok(Some(_))), is_written, "{sql}");
+        }
+    }
+
+    #[test]
     fn text_escapes_what_would_end_a_value() {
         let mut out = BytesMut::new();
         put_escaped(b"a\tb\nc\\d|e\x08", b'|', &mut out);
@@ -787,6 +853,7 @@ mod tests {
         for options in [
             "FORMAT binary",
             "FORMAT text, NULL 'a b', DELIMITER '|'",
+            "ENCODING 'LATIN1'",
             "FORMAT csv, HEADER, NULL '', QUOTE '~', ESCAPE '/', FORCE_QUOTE (a, \"b.c é\")",
         ] {
             let sql = format!("COPY t TO STDOUT ({options})");
@@ -817,6 +884,7 @@ mod tests {
             "COPY t TO STDOUT (FORMAT csv, NULL 'a,b')",
             "COPY t TO STDOUT (FORMAT csv, DELIMITER '\"')",
             "COPY t TO STDOUT (FREEZE)",
+            "COPY t TO STDOUT (ENCODING 'latin2')",
         ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

@@ -178,7 +178,8 @@ impl DataSink for Sink {
         let store = context.runtime_env().object_store(&self.store)?;
         let style = IntervalStyle::of(context.session_config().options());
         let mut file = BufWriter::new(store, self.target.clone());
-        let mut out = self.format.file_start(&columns);
+        let start = self.format.file_start(&columns);
+        let mut out = start.map_err(|error| DataFusionError::from(error.error(0)))?;
         let mut written = 0;
         while let Some(batch) = rows.next().await {
             let batch = batch?;
@@ -218,9 +219,7 @@ fn put_batch(
             (!is_null).then_some(write)
         });
         let put = format.put_row(columns, of_row, row, out);
-        put.map_err(|_| {
-            DataFusionError::Execution(format!("row {row} of a batch cannot be written"))
-        })?;
+        put.map_err(|error| DataFusionError::from(error.error(row)))?;
     }
     Ok(())
 }

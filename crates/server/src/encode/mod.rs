@@ -5,6 +5,7 @@
 //! | `encode/columns.rs` | how are the columns of a result described? |
 //! | `encode/rows.rs` | how are rows encoded and sent? |
 //! | `encode/copy.rs`, `encode/copy_file.rs` | how does COPY write rows, to the client and to a file? |
+//! | `encode/latin1.rs` | how is a row written in LATIN1, and why is it not written at all? |
 //! | `encode/cursor.rs` | which rows of a cursor do FETCH and MOVE ask for? |
 //! | `encode/held.rs` | where are the rows of a cursor WITH HOLD after COMMIT? |
 //!
@@ -15,6 +16,7 @@ mod copy;
 pub(super) mod copy_file;
 pub(super) mod cursor;
 mod held;
+mod latin1;
 mod rows;
 
 pub(super) use columns::{columns, description};

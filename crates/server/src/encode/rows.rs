@@ -23,6 +23,7 @@ use pgwire::messages::PgWireBackendMessage;
 use super::columns::{Column, columns};
 use super::copy::CopyFormat;
 use super::held::HeldRows;
+use super::latin1::Unwritten;
 use crate::failure::Failure;
 use crate::net::{FLUSH_BYTES, Ledger, Sending};
 use coscan_pg::output::{
@@ -340,21 +341,23 @@ impl RowWriter {
             format.put_row(columns, cells, row, out)
         } else {
             out.put_i16(self.width);
-            cells.try_for_each(|cell| match cell {
-                Some(write) => with_length(out, |out| write(row, out)),
-                None => {
-                    out.put_i32(-1);
-                    Ok(())
-                }
-            })
+            cells
+                .try_for_each(|cell| match cell {
+                    Some(write) => with_length(out, |out| write(row, out)),
+                    None => {
+                        out.put_i32(-1);
+                        Ok(())
+                    }
+                })
+                .map_err(Unwritten::from)
         };
-        let length = i32::try_from(out.len() - start - 1);
-        let (Ok(()), Ok(length)) = (result, length) else {
-            out.truncate(start);
-            return Err(Failure::new(
-                "54000",
-                format!("row {row} of a batch cannot be encoded"),
-            ));
+        let length = i32::try_from(out.len() - start - 1).map_err(|_| Unwritten::Row);
+        let length = match result.and(length) {
+            Ok(length) => length,
+            Err(error) => {
+                out.truncate(start);
+                return Err(error.error(row).into());
+            }
         };
         out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
         self.next += 1;

@@ -118,6 +118,21 @@ async fn stars_name_the_column_of_json_elements() {
                 "id, j, j",
                 "1 | [{\"k\": 2}] | [{\"k\": 2}]",
             ),
+            (
+                "SELECT * FROM (t AS a JOIN generate_series(1, 1) id ON true) j",
+                "id, j, id",
+                "1 | [{\"k\": 2}] | 1",
+            ),
+            (
+                "SELECT * FROM (t AS a CROSS JOIN LATERAL (SELECT a.id, 2 AS k) l) j",
+                "id, j, id, k",
+                "1 | [{\"k\": 2}] | 1 | 2",
+            ),
+            (
+                "SELECT * FROM t NATURAL JOIN (SELECT 1 AS id) u, jsonb_array_elements('[5]') e",
+                "id, j, value",
+                "1 | [{\"k\": 2}] | 5",
+            ),
             ("SELECT (VALUES (3))", "column1", "3"),
         ] {
             let answer = client.simple(sql);

@@ -178,6 +178,10 @@ async fn updates_store_values_as_the_columns_type_parses_them() {
         ("UPDATE t SET n = 1000", "error 22003"),
         ("UPDATE t SET i = i WHERE v = 'abc'", ""),
         ("SELECT v, n, i FROM t", "abc | 2.35 | 3"),
+        ("CREATE TABLE s (v text)", ""),
+        ("INSERT INTO s VALUES ('a'), ('b')", ""),
+        ("UPDATE s SET v = nullif('a', v)", ""),
+        ("SELECT v FROM s ORDER BY v", "a; NULL"),
     ])
     .await;
 }
@@ -578,6 +582,46 @@ async fn rows_can_be_changed_by_rows_of_other_tables() {
             "error 0A000",
         ),
         (
+            "UPDATE pair SET (x, y) = (SELECT p.x, p.k FROM pair p ORDER BY p.k DESC LIMIT 1)",
+            "",
+        ),
+        (
+            "UPDATE pair SET (y, x) = (SELECT p.k, p.x || p.k FROM pair p WHERE p.k >= pair.k \
+             ORDER BY p.x DESC FETCH FIRST ROW ONLY) WHERE k = 4",
+            "",
+        ),
+        (
+            "SELECT k, x = 'r!' || y, y IN (4, 5) FROM pair ORDER BY k",
+            "4 | t | t; 5 | f | t",
+        ),
+        ("UPDATE pair SET (x, y) = (SELECT 'z', 7 LIMIT 1)", ""),
+        (
+            "UPDATE pair SET (x, y) = (SELECT DISTINCT p.x || '?', p.y + pair.k FROM pair p)",
+            "",
+        ),
+        (
+            "UPDATE pair SET (x, y) = (SELECT DISTINCT ON (p.y) p.x, p.k FROM pair p \
+             WHERE p.k = pair.k ORDER BY p.y) WHERE k = 5",
+            "",
+        ),
+        ("SELECT * FROM pair ORDER BY k", "4 | z? | 11; 5 | z? | 5"),
+        (
+            "UPDATE pair SET y = (SELECT p.y FROM pair p WHERE p.k = pair.nope)",
+            "error 42703",
+        ),
+        (
+            "DELETE FROM pair WHERE EXISTS (SELECT 1 FROM s WHERE s.id = pair.nope)",
+            "error 42703",
+        ),
+        (
+            "DELETE FROM pair USING s WHERE EXISTS (SELECT 1 FROM t WHERE t.a = s.nope)",
+            "error 42703",
+        ),
+        (
+            "DELETE FROM pair WHERE EXISTS (SELECT 1 FROM s WHERE s.id = nope.k)",
+            "error 42P01",
+        ),
+        (
             "WITH q AS (SELECT 6 AS k) UPDATE t SET b = 'q' FROM q WHERE a = q.k",
             "",
         ),
@@ -673,6 +717,11 @@ async fn keys_are_unique() {
         ("CREATE TABLE c (a int CHECK (a > 0))", "error 0A000"),
         ("CREATE TABLE r (a int REFERENCES k)", "error 0A000"),
         ("CREATE TABLE f (a float8 PRIMARY KEY)", "error 0A000"),
+        (
+            "DROP FUNCTION nope(int)",
+            "error function nope(integer) does not exist",
+        ),
+        ("DROP FUNCTION public.nope", "error 42883"),
     ])
     .await;
 }

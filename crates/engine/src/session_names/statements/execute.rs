@@ -54,7 +54,7 @@ pub async fn execute(
     if let LogicalPlan::Copy(copy) = &plan {
         check_folder(&copy.output_url)?;
     }
-    if let Some(notice) = skipped(&state, &plan) {
+    for notice in skipped(&state, &plan) {
         Notices::say(state.config(), || notice);
     }
     let mut replaced = replaces_shared(&state, &plan);
@@ -101,9 +101,9 @@ pub async fn execute(
     Ok(done)
 }
 
-/// What DataFusion will skip without a word: a schema that exists or does not. If another session
-/// creates or drops it at this moment, the notice is wrong and nothing else.
-fn skipped(state: &SessionState, plan: &LogicalPlan) -> Option<Notice> {
+/// What DataFusion will skip without a word: a schema that exists or does not, and functions. If
+/// another session creates or drops one at this moment, the notice is wrong and nothing else.
+fn skipped(state: &SessionState, plan: &LogicalPlan) -> Vec<Notice> {
     let exists = |catalog: Option<&str>, schema: &str| {
         let own = &state.config_options().catalog.default_catalog;
         let catalog = state.catalog_list().catalog(catalog.unwrap_or(own));
@@ -116,17 +116,35 @@ fn skipped(state: &SessionState, plan: &LogicalPlan) -> Option<Notice> {
                 Some((catalog, schema)) => (Some(catalog), schema),
                 None => (None, name),
             };
-            exists(catalog, schema).then(|| Notice::schema_exists(schema))
+            let found = exists(catalog, schema).then(|| Notice::schema_exists(schema));
+            found.into_iter().collect()
         }
         LogicalPlan::Ddl(DdlStatement::DropCatalogSchema(drop)) if drop.if_exists => {
             let (catalog, schema) = match &drop.name {
                 SchemaReference::Bare { schema } => (None, schema),
                 SchemaReference::Full { schema, catalog } => (Some(catalog.as_ref()), schema),
             };
-            (!exists(catalog, schema)).then(|| Notice::missing("schema", schema))
+            let missing = (!exists(catalog, schema)).then(|| Notice::missing("schema", schema));
+            missing.into_iter().collect()
         }
-        _ => None,
+        // `statement/drop_functions.rs` has put the types of the arguments behind their names.
+        LogicalPlan::Ddl(DdlStatement::DropFunction(drop)) if drop.if_exists => {
+            let missing = drop.name.lines().filter(|name| name.ends_with(')'));
+            let said = missing.map(|signature| match schema_of(signature) {
+                Some(schema) if !exists(None, schema) => Notice::missing("schema", schema),
+                _ => Notice::missing_function(signature),
+            });
+            said.collect()
+        }
+        _ => vec![],
     }
+}
+
+/// The schema of a function that is named with the types of its arguments.
+fn schema_of(signature: &str) -> Option<&str> {
+    let (name, _) = signature.split_once('(')?;
+    let (schema, _) = name.rsplit_once('.')?;
+    Some(schema)
 }
 
 /// Checks that the folder exists in which a COPY creates its file or its folder of files.

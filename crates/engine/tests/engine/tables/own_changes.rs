@@ -546,7 +546,15 @@ async fn a_subquery_may_assign_several_columns_beside_defaults() {
         ),
         (
             "UPDATE t SET (x, y) = (SELECT p.x, p.y FROM t p LIMIT 1)",
-            Err("no LIMIT, DISTINCT or volatile function"),
+            Err("no volatile function, and LIMIT and DISTINCT ON only with ORDER BY"),
+        ),
+        (
+            "UPDATE t SET (x, y) = (SELECT p.x, p.y FROM t p ORDER BY random() LIMIT 1)",
+            Err("no volatile function, and LIMIT and DISTINCT ON only with ORDER BY"),
+        ),
+        (
+            "UPDATE t SET (x, y) = (SELECT DISTINCT ON (p.x) p.x, p.y FROM t p)",
+            Err("no volatile function, and LIMIT and DISTINCT ON only with ORDER BY"),
         ),
         (
             "UPDATE t SET (x, y) = (SELECT 'a', 1), y = 2",

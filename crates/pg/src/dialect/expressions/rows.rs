@@ -8,6 +8,7 @@
 //! | `(a, b) BETWEEN (c, d) AND …` | `(a, b) >= (c, d) AND …` |
 //! | `((a, b), c) = ((d, e), f)` | `nested_row(a, b) = nested_row(d, e) AND c = f` |
 //! | `(a, b) IS NULL` | `a IS NULL AND b IS NULL` |
+//! | `((a, b), c) IS NULL` | `fields_null(row(row(a, b), c), true)` |
 //! | `SELECT (a, b)`, `(a, b)::text`, `f((a, b))`, `ARRAY[(a, b)]` | `row(a, b)` in its place |
 //!
 //! Only the outer rows of a comparison are written out: PostgreSQL compares rows within them as
@@ -21,6 +22,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::dialect::ast::{arguments, boolean, call, item_expr_mut, last_word, null, text};
+use crate::functions::FIELDS_NULL;
 use crate::functions::arrays::NESTED_ROW;
 
 pub(in crate::dialect) struct Rows;
@@ -131,18 +133,8 @@ fn rewritten(expr: &Expr) -> Option<Expr> {
         Expr::IsNotDistinctFrom(left, right) => {
             distinct(&compared_fields(left)?, &compared_fields(right)?).map(negated)
         }
-        Expr::IsNull(inner) => {
-            let nulls = fields(inner)?
-                .into_iter()
-                .map(|field| Expr::IsNull(Box::new(field)));
-            Some(joined(nulls.collect(), &BinaryOperator::And))
-        }
-        Expr::IsNotNull(inner) => {
-            let given = fields(inner)?
-                .into_iter()
-                .map(|field| Expr::IsNotNull(Box::new(field)));
-            Some(joined(given.collect(), &BinaryOperator::And))
-        }
+        Expr::IsNull(inner) => Some(tested(fields(inner)?, true)),
+        Expr::IsNotNull(inner) => Some(tested(fields(inner)?, false)),
         Expr::Between {
             expr,
             negated: not,
@@ -169,6 +161,19 @@ fn rewritten(expr: &Expr) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Whether all fields of a row are NULL, or none is if `is_null` is false. A row among them is a
+/// value that is not NULL, whatever its fields are.
+fn tested(given: Vec<Expr>, is_null: bool) -> Expr {
+    if given.iter().any(|field| fields(field).is_some()) {
+        return call(FIELDS_NULL, vec![call("row", given), boolean(is_null)]);
+    }
+    let tests = given.into_iter().map(|field| match is_null {
+        true => Expr::IsNull(Box::new(field)),
+        false => Expr::IsNotNull(Box::new(field)),
+    });
+    joined(tests.collect(), &BinaryOperator::And)
 }
 
 fn negated(expr: Expr) -> Expr {

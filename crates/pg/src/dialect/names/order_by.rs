@@ -30,7 +30,8 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     impl VisitorMut for Queries {
         type Break = ();
 
-        fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        /// After the queries in it, because the first branch of a set operation names its columns.
+        fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
             meant(query);
             ControlFlow::Continue(())
         }

@@ -14,7 +14,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CreateTable, Expr, Ident, Query, SelectItem, SetExpr, Statement, TableAlias,
+    CreateTable, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, TableAlias,
     TableAliasColumnDef, TableFactor, TableWithJoins, ViewColumnDef, VisitorMut,
 };
 
@@ -77,8 +77,15 @@ impl VisitorMut for Relations {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        if let Some(first) = select.from.first_mut() {
+            join_as_query(&mut first.relation, true);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        join_as_query(factor);
+        join_as_query(factor, false);
         if let TableFactor::Derived {
             subquery,
             alias: Some(alias),
@@ -92,9 +99,9 @@ impl VisitorMut for Relations {
 }
 
 /// Makes a query of a join that has an alias: DataFusion names the second of two columns of one
-/// name `k:1`, and shows both columns of USING. A join of functions and LATERAL items stays: in a
-/// query they would not see the relations to their left.
-fn join_as_query(factor: &mut TableFactor) {
+/// name `k:1`, and shows both columns of USING. A join of functions and LATERAL items stays, unless
+/// it is the first in FROM: in a query they would not see the relations to their left.
+fn join_as_query(factor: &mut TableFactor, is_first: bool) {
     let TableFactor::NestedJoin {
         table_with_joins,
         alias,
@@ -102,7 +109,7 @@ fn join_as_query(factor: &mut TableFactor) {
     else {
         return;
     };
-    if alias.is_none() || !is_alone(table_with_joins) {
+    if alias.is_none() || !(is_first || is_alone(table_with_joins)) {
         return;
     }
     let Some(mut query) = template("SELECT * FROM q") else {

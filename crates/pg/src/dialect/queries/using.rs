@@ -8,7 +8,8 @@
 //! <https://github.com/apache/datafusion/issues/22019>
 //!
 //! The value has the common type of both sides, which only planning knows. The operators [`EITHER`]
-//! and [`FIRST`] between the two columns stand for it until then (`relations/merged.rs`).
+//! and [`FIRST`] between the two columns stand for it until then (`relations/merged.rs`), and
+//! [`SHARED`] for the `=` of the join, so that types without a common one have PostgreSQL's error.
 //!
 //! The syntax does not always determine which table has a column: not for NATURAL, nor for USING
 //! after other joins, nor where a subquery names a merged column or a column of its own. Such a
@@ -20,12 +21,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, ExceptSelectItem, ExcludeSelectItem, Expr, GroupByExpr, Ident,
-    JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitorMut,
-    WildcardAdditionalOptions,
+    JoinConstraint, JoinOperator, ObjectName, OrderBy, OrderByKind, Query, RenameSelectItem,
+    Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
+    VisitorMut, WildcardAdditionalOptions,
 };
 
-use crate::dialect::ast::{call, compared, constraint, template, with_ands};
+use crate::dialect::ast::{call, constraint, template, with_ands};
 use crate::dialect::expressions::{DISTINCT, NOT_DISTINCT, ROWS_OF, row_column};
 use crate::dialect::names::folded;
 use crate::dialect::own_exprs::OwnExprs;
@@ -39,6 +40,8 @@ pub(crate) const MERGED: &str = "merged\u{1f}";
 pub(crate) const EITHER: &str = "\u{1f}merged";
 /// `a.k <first> b.k`: the merged column of an outer join that keeps the rows of `a`.
 pub(crate) const FIRST: &str = "\u{1f}merged first";
+/// `a.k <shared> b.k`: the condition of a join by a merged column.
+pub(crate) const SHARED: &str = "\u{1f}shared";
 
 /// The known columns of tables.
 pub(crate) type Known = HashMap<String, Vec<String>>;
@@ -270,7 +273,8 @@ fn columns(item: &TableWithJoins, known: &Known) -> Option<Columns> {
             let column =
                 |table: &Ident| Expr::CompoundIdentifier(vec![table.clone(), name.clone()]);
             let left = found.take(name, known)?;
-            conditions.push(compared(left.clone(), "=", column(&right)));
+            let condition = operation(left.clone(), SHARED, column(&right));
+            conditions.push(Expr::Nested(Box::new(condition)));
             let value = merged_value(&operator, left, column(&right));
             merged.push((name.clone(), value));
             dropped.push(name.clone());
@@ -286,22 +290,26 @@ fn columns(item: &TableWithJoins, known: &Known) -> Option<Columns> {
 /// The value of a merged column.
 fn merged_value(operator: &JoinOperator, left: Expr, right: Expr) -> Expr {
     use JoinOperator::{FullOuter, Inner, Join, Left, LeftOuter, Right, RightOuter};
-    let typed = |value: Expr, op: &str, other: Expr| Expr::BinaryOp {
-        left: Box::new(value),
-        op: BinaryOperator::Custom(op.to_owned()),
-        right: Box::new(other),
-    };
     match operator {
         FullOuter(_) => call("coalesce", vec![left, right]),
-        Right(_) | RightOuter(_) => typed(right, FIRST, left),
-        Left(_) | LeftOuter(_) => typed(left, FIRST, right),
-        Join(_) | Inner(_) => typed(left, EITHER, right),
+        Right(_) | RightOuter(_) => operation(right, FIRST, left),
+        Left(_) | LeftOuter(_) => operation(left, FIRST, right),
+        Join(_) | Inner(_) => operation(left, EITHER, right),
         _ => left,
     }
 }
 
+/// An operator of this file between two columns.
+fn operation(left: Expr, op: &str, right: Expr) -> Expr {
+    Expr::BinaryOp {
+        left: Box::new(left),
+        op: BinaryOperator::Custom(op.to_owned()),
+        right: Box::new(right),
+    }
+}
+
 /// The text of a view as it is kept and shown: merged columns without the operators that stand for
-/// their types, IS DISTINCT FROM in place of its operator, and names without marks.
+/// their types, `=` and IS DISTINCT FROM in place of theirs, and names without marks.
 #[must_use]
 pub fn without_operators(text: &str) -> String {
     let mut plain = String::new();
@@ -311,6 +319,7 @@ pub fn without_operators(text: &str) -> String {
         rest = behind_value(behind.strip_prefix("first ").unwrap_or(behind));
     }
     plain.push_str(rest);
+    let plain = plain.replace(&format!(" {SHARED} "), " = ");
     let plain = plain.replace(&format!(" {DISTINCT} "), " IS DISTINCT FROM ");
     let plain = plain.replace(&format!(" {NOT_DISTINCT} "), " IS NOT DISTINCT FROM ");
     without_marks(plain.replace(DROPPED, ""))
@@ -402,15 +411,30 @@ fn write_out(select: &mut Select, items: &[Columns]) {
                                 alias: name.clone(),
                             }
                         }));
-                    let tables = found.tables.iter();
-                    select
-                        .projection
-                        .extend(tables.map(|(table, merged)| all_but(table, merged, &options)));
+                    let tables = found.tables.iter().map(|(table, merged)| {
+                        let renamed = renamed(table, merged, &options);
+                        renamed.unwrap_or_else(|| all_but(table, merged, &options))
+                    });
+                    select.projection.extend(tables);
                 }
             }
             other => select.projection.push(other),
         }
     }
+}
+
+/// The column of a set, if `*` gives it another name than its table's
+/// (`expressions/sets/values.rs`).
+fn renamed(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> Option<SelectItem> {
+    let Some(RenameSelectItem::Multiple(renamed)) = &all.opt_rename else {
+        return None;
+    };
+    let mut renamed = renamed.iter().filter(|_| merged.is_empty());
+    let column = renamed.find(|column| same(&column.ident, table))?;
+    Some(SelectItem::ExprWithAlias {
+        expr: Expr::CompoundIdentifier(vec![table.clone(), table.clone()]),
+        alias: column.alias.clone(),
+    })
 }
 
 fn all_but(table: &Ident, merged: &[Ident], all: &WildcardAdditionalOptions) -> SelectItem {
@@ -568,6 +592,10 @@ mod tests {
             (
                 "(d.k \u{1f}merged first coalesce(a.k, b.\"(\") \u{1f}merged c.k) + 1",
                 "(d.k) + 1",
+            ),
+            (
+                "a JOIN b ON (a.k \u{1f}shared b.k) JOIN c ON (a.k \u{1f}merged b.k \u{1f}shared c.k)",
+                "a JOIN b ON (a.k = b.k) JOIN c ON (a.k = c.k)",
             ),
             ("SELECT 1", "SELECT 1"),
             (

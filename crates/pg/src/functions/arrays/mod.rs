@@ -20,7 +20,7 @@ pub(crate) use compare::{
     ARRAY_EQ, comparison, extreme, row_comparison, sign_of as sign_of_arrays,
 };
 pub(crate) use elements::{common, converted, depth, leaf, text_elements};
-pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array};
+pub(crate) use of_arrays::{OF_ARRAYS, as_deep, collected, make_array, written_out};
 pub(crate) use row_types::{
     COMPARISON, EQUALITY, are_unlike, check_rows, has_comparison, has_json, have_one_length,
     have_one_type,

@@ -17,12 +17,15 @@ use datafusion::scalar::ScalarValue;
 use super::elements::{depth, dimensions, elements, leaf};
 use super::shape::empty;
 use crate::PgError;
+use crate::dialect::{elements as texts_in, nested};
 use crate::functions::first_value;
 use crate::functions::scalar::Take::List;
 use crate::functions::scalar::{Body, Form, Function, Give, Row, Value};
 
 /// See the file's header.
 pub(crate) const OF_ARRAYS: &str = "pg_of_arrays";
+/// PostgreSQL's `MAXDIM`.
+const DIMENSIONS_MAX: usize = 6;
 
 static UDF: LazyLock<Arc<ScalarUDF>> =
     LazyLock::new(|| Arc::new(function(OF_ARRAYS, checked).udf()));
@@ -74,6 +77,40 @@ pub(crate) fn make_array(elements: Vec<Expr>, element: &Field) -> Expr {
         return array;
     }
     UDF.call(vec![array])
+}
+
+/// A text without a type that is written like an array of several dimensions, as an array of texts,
+/// and the number of its dimensions. (A cast of the text itself makes an array of one dimension,
+/// because PostgreSQL's types of arrays say no more.)
+pub(crate) fn written_out(text: &Expr) -> Option<(Expr, usize)> {
+    let Expr::Literal(value, _) = text else {
+        return None;
+    };
+    let text = value.try_as_str().flatten()?;
+    nested(text)?;
+    let (array, lengths) = array_of_texts(text, DIMENSIONS_MAX)?;
+    Some((array, lengths.len()))
+}
+
+/// The array that a text is written like, and the lengths of its dimensions; `None` if there are
+/// more than `most`, or if inner arrays differ in length or have no elements.
+fn array_of_texts(text: &str, most: usize) -> Option<(Expr, Vec<usize>)> {
+    let deeper = most.checked_sub(1)?;
+    let (elements, inner): (Vec<Expr>, Vec<usize>) = if let Some(parts) = nested(text) {
+        let parts = parts.into_iter().map(|part| array_of_texts(part, deeper));
+        let parts: Vec<(Expr, Vec<usize>)> = parts.collect::<Option<_>>()?;
+        let (_, lengths) = parts.first()?.clone();
+        if parts.iter().any(|(_, other)| *other != lengths) {
+            return None;
+        }
+        (parts.into_iter().map(|(array, _)| array).collect(), lengths)
+    } else {
+        let texts = texts_in(text)?.into_iter();
+        let texts = texts.map(|text| Expr::Literal(ScalarValue::Utf8(text), None));
+        (texts.collect(), vec![])
+    };
+    let lengths = [vec![elements.len()], inner].concat();
+    (!elements.is_empty()).then(|| (make_array_udf().call(elements), lengths))
 }
 
 /// The lengths of the dimensions of an array that is written out; `None` if they are not known

@@ -87,8 +87,8 @@ fn key_function() -> Function {
     )
 }
 
-/// The elements of an array of texts.
-fn texts(row: &Row<'_>) -> Result<Vec<Option<String>>> {
+/// The elements of an array of texts, the first argument.
+pub(super) fn texts(row: &Row<'_>) -> Result<Vec<Option<String>>> {
     let (array, at) = row.array(0);
     let Some(list) = array.as_list_opt::<i32>() else {
         return Ok(vec![]);
@@ -133,7 +133,7 @@ fn extreme_of(row: &Row<'_>, wanted: Ordering) -> Result<Value> {
 }
 
 /// The key of a `jsonb`.
-fn key(text: &str) -> Result<String, PgError> {
+pub(super) fn key(text: &str) -> Result<String, PgError> {
     let value = Json::parse(text)?.normal();
     let mut out = String::from(match &value {
         Json::Array(elements) if elements.is_empty() => 'a',

@@ -3,6 +3,7 @@
 mod build;
 mod change;
 mod compare;
+mod elements;
 mod expand;
 mod get;
 mod key;
@@ -11,6 +12,7 @@ mod record;
 mod write;
 
 pub(crate) use build::{COLLECT, ELEMENT, JOIN, PAIR, PAIRS};
+pub(crate) use elements::jsonb_elements;
 pub(crate) use key::{jsonb_extreme, jsonb_key, jsonb_keys};
 pub(crate) use path::read as read_path;
 pub(crate) use record::{ARRAY, MEMBER, MEMBERS, RAW, TEXT};
@@ -22,6 +24,7 @@ pub(super) fn functions() -> Vec<ScalarUDF> {
         build::functions(),
         change::functions(),
         compare::functions(),
+        elements::functions(),
         expand::functions(),
         get::functions(),
         key::functions(),

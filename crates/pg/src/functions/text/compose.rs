@@ -14,6 +14,7 @@ pub(super) fn functions() -> Vec<Function> {
             vec![
                 Form::new(&[Any], Give::Text, |row| joined(row, 0, ""))
                     .repeated()
+                    .optional(0)
                     .called(),
             ],
         ),

@@ -13,7 +13,7 @@ use datafusion::error::Result;
 use datafusion::functions::core;
 use datafusion::logical_expr::{
     BinaryExpr, Case, ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, binary_expr,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, binary_expr, cast,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -21,7 +21,7 @@ use super::float_key::float_key;
 use crate::functions::{arrays, marked_like};
 use crate::operators::{
     ComparedIn, Meeting, as_common, check_comparable, common, compared, is_unknown, meeting, met,
-    mismatch, padded, typed,
+    mismatch, no_equality, padded, typed,
 };
 use crate::output::pg_type;
 use crate::resolve;
@@ -126,7 +126,11 @@ impl Common {
         if let Some(field) = common(values) {
             return Ok(field);
         }
-        if let Some(error) = mismatch(self.word(), values) {
+        let error = match self.kind {
+            Kind::NullIf => no_equality(values),
+            _ => mismatch(self.word(), values),
+        };
+        if let Some(error) = error {
             return Err(error.into());
         }
         let typed = values
@@ -202,7 +206,10 @@ impl Common {
                         BinaryExpr::new(Box::new(value.clone()), Operator::Eq, Box::new(other));
                     let equal = texts.unwrap_or(Expr::BinaryExpr(equal));
                     let null = Expr::Literal(ScalarValue::Null, None);
-                    let value = first.clone().unwrap_or(value);
+                    let value = match first.clone() {
+                        Some(first) => first,
+                        None => held_like(value, &field, schema)?,
+                    };
                     case(None, vec![equal, null, value])
                 }
                 Err(cast) => core::nullif().call(cast),
@@ -215,6 +222,16 @@ impl Common {
         };
         Ok(marked_like(expr, result))
     }
+}
+
+/// A text as a column of the field holds it: a constant stays DataFusion's text, and nothing else
+/// gives the result of `nullif` the type that it was planned with.
+fn held_like(value: Expr, field: &Field, schema: &DFSchema) -> Result<Expr> {
+    let held = field.data_type();
+    if held.is_string() && value.get_type(schema)? != *held {
+        return Ok(cast(value, held.clone()));
+    }
+    Ok(value)
 }
 
 /// A field of an array with elements of this field's type.

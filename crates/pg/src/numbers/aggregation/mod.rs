@@ -28,4 +28,5 @@ pub use decimal_sum::{Totals, decimal_sum};
 pub(crate) use float_key::{
     as_float_key, float_key, float_of_key, is_float_key, keys as float_keys, shown_float, sign_bit,
 };
+pub(crate) use ordered_set::percentile_of_list;
 pub use regression::regressions;

@@ -1,5 +1,9 @@
 //! `mode`, `percentile_disc` and `percentile_cont`: aggregates of sorted values.
 //!
+//! The fraction of an aggregate is constant. One that depends on the keys of GROUP BY, or on a row
+//! of an outer query, is an argument of a function ([`OfList`]) of the group's values
+//! (`rules/aggregates.rs`).
+//!
 //! They collect their values and sort them at the end, by keys where Arrow's order is another than
 //! PostgreSQL's (`functions/keys.rs`). A state is one list, and a merge accepts any number of
 //! states, so fragments of any shape can be merged.
@@ -8,6 +12,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array,
+    new_empty_array,
 };
 use datafusion::arrow::compute::{SortOptions, concat, filter, is_not_null, sort, take};
 use datafusion::arrow::datatypes::{
@@ -19,7 +24,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::scalar::ScalarValue;
 
@@ -51,6 +57,23 @@ pub(in crate::numbers) fn functions() -> Vec<AggregateUDF> {
             })
         })
         .into()
+}
+
+/// The functions that compute percentiles of values in a list.
+pub(in crate::numbers) fn of_lists() -> Vec<ScalarUDF> {
+    let kinds = [Kind::Discrete, Kind::Continuous];
+    let all = kinds.map(|kind| [false, true].map(|is_descending| OfList::udf(kind, is_descending)));
+    all.into_iter().flatten().collect()
+}
+
+/// The function that computes an aggregate's result from the list of its values and a fraction;
+/// `None` for other aggregates than percentiles.
+pub(crate) fn percentile_of_list(
+    aggregate: &AggregateUDF,
+    is_descending: bool,
+) -> Option<ScalarUDF> {
+    let of = aggregate.inner().downcast_ref::<OrderedSet>()?;
+    (of.kind != Kind::Mode).then(|| OfList::udf(of.kind, is_descending))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -180,6 +203,95 @@ impl AggregateUDFImpl for OrderedSet {
     }
 }
 
+/// A percentile of the values in a list.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfList {
+    kind: Kind,
+    is_descending: bool,
+    signature: Signature,
+}
+
+impl OfList {
+    fn udf(kind: Kind, is_descending: bool) -> ScalarUDF {
+        ScalarUDF::new_from_impl(Self {
+            kind,
+            is_descending,
+            signature: Signature::any(2, Volatility::Immutable),
+        })
+    }
+
+    /// The result for one row.
+    fn percentile(
+        &self,
+        values: Option<&ArrayRef>,
+        element: &FieldRef,
+        fraction: &ScalarValue,
+    ) -> Result<ScalarValue> {
+        let mut group = Values {
+            kind: self.kind,
+            percents: percents(fraction)?,
+            descending: self.is_descending,
+            value: Arc::clone(element),
+            kept: vec![],
+        };
+        if let Some(values) = values {
+            group.keep(values)?;
+        }
+        group.evaluate()
+    }
+}
+
+impl ScalarUDFImpl for OfList {
+    fn name(&self) -> &'static str {
+        match (self.kind, self.is_descending) {
+            (Kind::Discrete, false) => "pg_percentile_disc",
+            (Kind::Discrete, true) => "pg_percentile_disc_desc",
+            (_, false) => "pg_percentile_cont",
+            (_, true) => "pg_percentile_cont_desc",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, given: &[DataType]) -> Result<DataType> {
+        let [DataType::List(element), fraction] = given else {
+            return internal_err!("{} takes a list and a fraction", self.name());
+        };
+        let value = element.data_type().clone();
+        Ok(match fraction {
+            DataType::List(_) => DataType::new_list(value, true),
+            _ => value,
+        })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let rows = args.number_rows;
+        let given = args.args.iter().map(|argument| argument.to_array(rows));
+        let given: Vec<ArrayRef> = given.collect::<Result<_>>()?;
+        let [lists, fractions] = given.as_slice() else {
+            return internal_err!("{} takes a list and a fraction", self.name());
+        };
+        let (Some(values), DataType::List(element)) =
+            (lists.as_list_opt::<i32>(), lists.data_type())
+        else {
+            return internal_err!("{} takes a list", self.name());
+        };
+        if rows == 0 {
+            let held = args.return_field.data_type();
+            return Ok(ColumnarValue::Array(new_empty_array(held)));
+        }
+        let results = (0..rows).map(|row| {
+            let values = values.is_valid(row).then(|| values.value(row));
+            let fraction = ScalarValue::try_from_array(fractions, row)?;
+            self.percentile(values.as_ref(), element, &fraction)
+        });
+        let results = ScalarValue::iter_to_array(results.collect::<Result<Vec<_>>>()?)?;
+        Ok(ColumnarValue::Array(results))
+    }
+}
+
 /// The fractions requested by a call.
 #[derive(Debug)]
 enum Percents {
@@ -238,9 +350,7 @@ impl Values {
 
     fn all(&self) -> Result<ArrayRef> {
         if self.kept.is_empty() {
-            return Ok(datafusion::arrow::array::new_empty_array(
-                self.value.data_type(),
-            ));
+            return Ok(new_empty_array(self.value.data_type()));
         }
         let kept: Vec<&dyn Array> = self.kept.iter().map(AsRef::as_ref).collect();
         Ok(concat(&kept)?)

@@ -81,7 +81,9 @@ impl WindowUDFImpl for Signed {
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
         let field = self.inner.field(args)?;
         let signed = Field::clone(&field).with_data_type(self.held.clone());
-        Ok(Arc::new(signed))
+        // Of NULL, `ntile` is NULL.
+        let nullable = signed.is_nullable() || self.name() == "ntile";
+        Ok(Arc::new(signed.with_nullable(nullable)))
     }
 
     fn sort_options(&self) -> Option<SortOptions> {

@@ -136,6 +136,25 @@ const SAID: &[(&str, &[&str])] = &[
         "ALTER TABLE t DROP COLUMN b CASCADE",
         &["NOTICE 00000 drop cascades to view v0"],
     ),
+    (
+        "DROP FUNCTION IF EXISTS nope(int, text, double precision)",
+        &[
+            "NOTICE 00000 function nope(pg_catalog.int4,text,pg_catalog.float8) does not exist, \
+             skipping",
+        ],
+    ),
+    (
+        "DROP FUNCTION IF EXISTS nope, public.nope(timestamptz, numeric(3,2)[], OUT int)",
+        &[
+            "NOTICE 00000 function nope() does not exist, skipping",
+            "NOTICE 00000 function public.nope(timestamptz,pg_catalog.numeric[]) does not exist, \
+             skipping",
+        ],
+    ),
+    (
+        "DROP FUNCTION IF EXISTS elsewhere.nope(int)",
+        &["NOTICE 00000 schema \"elsewhere\" does not exist, skipping"],
+    ),
     ("CREATE VIEW v1 AS SELECT id FROM t", &[]),
     ("CREATE VIEW v2 AS SELECT id FROM v1", &[]),
     ("CREATE VIEW v3 AS SELECT id FROM u", &[]),

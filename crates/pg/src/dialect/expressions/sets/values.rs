@@ -10,17 +10,18 @@
 //! | `SELECT e.* FROM f(…) WITH ORDINALITY e` | `SELECT e.e AS value, e.ordinality …` |
 //! | `SELECT * FROM f(…) e` | `SELECT e.e AS value …` |
 //! | `SELECT * FROM t, f(…) e` | `SELECT t.*, e.e AS value …` |
+//! | `SELECT * FROM t NATURAL JOIN u, f(…) e` | `SELECT * RENAME (e AS value) …`, which `queries/using.rs` writes out |
 //!
 //! The last name is marked, because `t` may have a column of that name, too: in results, and in
 //! subqueries, whose columns `relations/names.rs` names. A table made of the columns keeps them.
-//! Not here: `*` over NATURAL joins and joins in brackets, in which the column is `e`.
+//! Not here: `*` over joins in brackets, in which the column is `e`.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, VisitorMut,
-    WildcardAdditionalOptions,
+    Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
+    OrderByKind, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, TableFactor, VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{each_branch, last_word};
@@ -96,6 +97,9 @@ fn in_select(select: &mut Select, keys: &mut [&mut Expr], marks: bool) {
     let is_named = |item: &SelectItem| matches!(item, SelectItem::ExprWithAlias { alias, .. } if folded(alias) == VALUE);
     let is_output = select.projection.iter().any(is_named);
     if sets.len() == 1 || marks {
+        if !all_keep_columns(select) {
+            rename_in_star(select, &sets, marks);
+        }
         expand_wildcards(select, &sets, marks);
     }
     let only = match sets.as_slice() {
@@ -202,9 +206,7 @@ fn expand_star(select: &mut Select, sets: &[Set], marks: bool) {
     let Some(at) = select.projection.iter().position(is_star) else {
         return;
     };
-    let joins = select.from.iter().flat_map(|from| &from.joins);
-    let mut operators = joins.map(|join| &join.join_operator);
-    if factors(select).count() == 1 || !operators.all(keeps_columns) {
+    if factors(select).count() == 1 || !all_keep_columns(select) {
         return;
     }
     let items = factors(select).enumerate().map(|(place, factor)| {
@@ -225,11 +227,38 @@ fn expand_star(select: &mut Select, sets: &[Set], marks: bool) {
     }
 }
 
+/// Notes the names of the sets' columns in a `*` that is written out when planning knows which
+/// columns it has.
+fn rename_in_star(select: &mut Select, sets: &[Set], marks: bool) {
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        let SelectItem::Wildcard(options) = item else {
+            continue;
+        };
+        let renamed = sets.iter().enumerate().filter(|(_, set)| !set.ordinality);
+        let renamed = renamed.map(|(place, set)| {
+            let name = match marks {
+                true => of_set(VALUE, at, place),
+                false => VALUE.to_owned(),
+            };
+            IdentWithAlias {
+                ident: set.alias.clone(),
+                alias: Ident::with_quote('"', name),
+            }
+        });
+        options.opt_rename = Some(RenameSelectItem::Multiple(renamed.collect()));
+    }
+}
+
 /// Marks the column of a set, for the set at a place in FROM and the item of SELECT at another.
 fn mark(items: &mut [SelectItem], at: usize, place: usize) {
     if let Some(SelectItem::ExprWithAlias { alias, .. }) = items.first_mut() {
         alias.value = of_set(VALUE, at, place);
     }
+}
+
+fn all_keep_columns(select: &Select) -> bool {
+    let mut joins = select.from.iter().flat_map(|from| &from.joins);
+    joins.all(|join| keeps_columns(&join.join_operator))
 }
 
 /// Whether `*` has all columns of both sides.
