@@ -229,7 +229,7 @@ impl Memory {
             fits_alone: others > 0 && would_fail && fits,
         });
         self.change(asking.operator, |operator, _| {
-            operator.keep_room(asking.has)
+            operator.keep_room(asking.has);
         });
     }
 

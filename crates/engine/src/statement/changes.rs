@@ -50,7 +50,7 @@ use super::drop_functions;
 /// Plans any statement.
 pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
     let tables = if let DfStatement::Statement(inner) = &statement {
-        changed_tables(inner)
+        changed_tables(state, inner)
     } else {
         vec![]
     };
@@ -59,12 +59,12 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
 }
 
 /// The tables of an UPDATE or a DELETE that have no alias, whose columns its subqueries may name.
-fn changed_tables(statement: &Statement) -> Vec<String> {
+fn changed_tables(state: &SessionState, statement: &Statement) -> Vec<String> {
     let mut items: Vec<&TableWithJoins> = vec![];
     match statement {
         Statement::Query(query) => {
             if let SetExpr::Update(change) | SetExpr::Delete(change) = query.body.as_ref() {
-                return changed_tables(change);
+                return changed_tables(state, change);
             }
         }
         Statement::Update(update) => {
@@ -85,7 +85,7 @@ fn changed_tables(statement: &Statement) -> Vec<String> {
     let names = items.into_iter().filter_map(|item| match &item.relation {
         TableFactor::Table {
             name, alias: None, ..
-        } => Some(last_of(name).to_owned()),
+        } => Some(last_of(state, name)),
         _ => None,
     });
     names.collect()

@@ -544,6 +544,7 @@ async fn defaults_may_depend_on_the_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::too_many_lines)] // A list of statements.
 async fn rows_can_be_changed_by_rows_of_other_tables() {
     answers(&[
         (
@@ -1143,6 +1144,7 @@ async fn columns_have_their_declared_precision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+#[allow(clippy::too_many_lines)] // A list of statements.
 async fn read_only_transactions_change_temporary_tables_only() {
     answers(&[
         ("CREATE TABLE p (a int)", ""),

@@ -19,9 +19,9 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart,
-    OrderByKind, Query, RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    SetExpr, TableFactor, VisitorMut, WildcardAdditionalOptions,
+    Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, ObjectNamePart, OrderByKind, Query,
+    RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor,
+    VisitorMut, WildcardAdditionalOptions,
 };
 
 use crate::dialect::ast::{each_branch, last_word};
