@@ -21,6 +21,8 @@ from pathlib import Path
 # The table of CHANGES with the claims that do not hold on the engine.
 FAILS = "does_not_hold"
 CHANGES, SEEN = Path("lab/bench/mutations/changes.toml"), Path("lab/bench/mutations/seen.json")
+# A claim that was tried with this many fresh seeds, or more, and holds in fewer of ten, does not hold.
+FRESH_MIN, HELD_OF_TEN = 10, 9
 
 
 def read(root):
@@ -81,6 +83,16 @@ def fresh(record, claim):
     runs = record.get("fresh", {}).values()
     held = sum(any(one["holds"] and one["text"] == claim["text"] for one in run["claims"]) for run in runs)
     return {"fresh": {"held": held, "of": len(runs)}} if runs else {}
+
+
+def falls_short(claim):
+    """Whether a claim holds in too few fresh seeds. As `Claim::falls_short` of lab/study/src/report/claim.rs."""
+    fresh = claim.get("fresh", {"held": 0, "of": 0})
+    return fresh["of"] >= FRESH_MIN and held_seldom(fresh)
+
+
+def held_seldom(fresh):
+    return 10 * fresh["held"] < HELD_OF_TEN * fresh["of"]
 
 
 def failure(record, claim):

@@ -147,10 +147,11 @@ def orphans(seen, listed):
 
 
 def held_after_all(seen, fails):
-    """A line for each claim that is listed as not holding, and holds."""
+    """A line for each claim that is listed as not holding, and holds, also with fresh seeds."""
     for fail in fails:
-        for claim in [claim for command in commands(fail) for claim in seen.get(command, {"claims": []})["claims"]]:
-            if claim["holds"] and fits(fail, claim):
+        records = [seen[command] for command in commands(fail) if command in seen]
+        for claim in [{**claim, **engine_claims.fresh(record, claim)} for record in records for claim in record["claims"]]:
+            if claim["holds"] and not engine_claims.falls_short(claim) and fits(fail, claim):
                 yield f"MUTATE-4: {claim['text']!r} holds: take it out of {FAILS} of {CHANGES}, and find a change"
 
 

@@ -21,8 +21,6 @@ from engine_claims import about, commands, fits
 
 # Rounds of `coscan bench parallel` have the seeds after the given one, so fresh ones are far apart.
 SEEDS_APART = 1000
-# A claim that holds in fewer of the seeds falls short.
-HELD_MIN = 0.9
 # Experiments of `coscan bench smooth` on TPC-H's tables, which no seed changes.
 OF_TPCH = ("--experiment tpch", "--experiment rival")
 
@@ -76,6 +74,6 @@ def say(command, record, listed):
         if not (mine and counted):
             continue
         known = any("why" in one for one in mine)
-        short = not known and counted["held"] < HELD_MIN * counted["of"]
+        short = not known and engine_claims.held_seldom(counted)
         words = ", as is known" if known else ": FALLS SHORT" if short else ""
         print(f"  held in {counted['held']} of {counted['of']}{words}: {claim['text']}", flush=True)

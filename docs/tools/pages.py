@@ -302,7 +302,7 @@ def claim_lines(claims, place=""):
 
 def change_lines(result):
     """The claims of a report that hold, each with the change with which it failed."""
-    claims = [claim for claim in result["report"]["claims"] if claim["holds"]]
+    claims = [claim for claim in result["report"]["claims"] if verdict(claim) != "fails"]
     rows = [[claim["text"], claim["evidence"] + fresh(claim), claim["mutation"]["changed"], claim["mutation"]["seen"]]
             for claim in claims if "mutation" in claim]
     lines = [f"### {result['question']}", ""]
@@ -349,7 +349,9 @@ def claim_words(sections, engine, name, text):
 
 def verdict(claim):
     """As `Claim::verdict` of lab/study/src/report/claim.rs."""
-    return "fails" if not claim["holds"] else "holds" if "mutation" in claim else "unproven"
+    if not claim["holds"] or engine_claims.falls_short(claim):
+        return "fails"
+    return "holds" if "mutation" in claim else "unproven"
 
 
 def fresh(claim):

@@ -97,6 +97,11 @@ class Reports(unittest.TestCase):
         self.assertEqual(pages.tally(sections, ["a-b"], [])[-1], "| a b | 3 | 1 | 1 | 1 |")
         self.assertEqual(pages.claim_words(sections, [], "x", "thr"), "holds (9 of 10 fresh seeds); fails with *x.rs: 2 for 1*")
         self.assertEqual(pages.claim_words(sections, [], "x", "two"), "does not hold")
+        for held, of, word in ((8, 10, "fails"), (9, 10, "holds"), (17, 20, "fails"), (18, 20, "holds"), (0, 9, "holds")):
+            self.assertEqual(pages.verdict({**proven, "fresh": {"held": held, "of": of}}), word, f"{held} of {of}")
+        rarely = {**proven, "fresh": {"held": 1, "of": 10}}
+        self.assertEqual(pages.change_lines({"question": "How?", "report": {"claims": [rarely]}})[-1], "No claim holds.")
+        self.assertIn("- three: e3 (1 of 10 fresh seeds)", "\n".join(pages.claim_lines([rarely])))
         with self.assertRaisesRegex(pages.Wrong, "2 claims of x begin with 't'"):
             pages.claim_words(sections, [], "x", "t")
 

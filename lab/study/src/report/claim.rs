@@ -2,7 +2,8 @@
 //!
 //! Idea: a claim carries the change of the code that makes its check fail, which was run once, and
 //! what the check said then. A claim that holds without such a mutation is *unproven*: its check
-//! may hold whatever the code does. A claim that does not hold needs none.
+//! may hold whatever the code does. A claim that does not hold needs none. One that holds with the
+//! seeds that it was made with, and not with fresh ones, does not hold.
 //! Not here: which claims there are (the experiments), the changes and what was seen
 //! (`mutations.rs`), mutants of the core (its own tests).
 
@@ -101,10 +102,17 @@ impl Claim {
         }
     }
 
+    /// Whether it holds in fewer than nine of ten fresh seeds, if it was tried with so many.
+    #[must_use]
+    pub fn falls_short(&self) -> bool {
+        let short = |fresh: &Fresh| fresh.of >= 10 && 10 * fresh.held < 9 * fresh.of;
+        self.fresh.as_ref().is_some_and(short)
+    }
+
     /// `holds`, `FAILS`, or `unproven` for a claim that holds and was never seen to fail.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
-        match (self.holds, &self.mutation) {
+        match (self.holds && !self.falls_short(), &self.mutation) {
             (false, _) => "FAILS",
             (true, None) => "unproven",
             (true, Some(_)) => "holds",
@@ -125,6 +133,12 @@ mod tests {
             seen: "2".to_owned(),
         });
         assert_eq!(claim.verdict(), "holds");
+        for (held, of, verdict) in [(8, 10, "FAILS"), (18, 20, "holds"), (0, 9, "holds")] {
+            let seeds = 1;
+            claim.fresh = Some(Fresh { held, of, seeds });
+            assert_eq!(claim.verdict(), verdict, "{held} of {of}");
+        }
+        claim.fresh = None;
         claim.holds = false;
         assert_eq!(claim.verdict(), "FAILS");
     }
