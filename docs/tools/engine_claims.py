@@ -67,11 +67,12 @@ def judged(changes, seen, fails=()):
             fit = [one for one in [*changes, *fails] if fits(one, claim)]
             here = any(command in commands(change) for change in fit)
             elsewhere = about(command) in {about(other) for change in fit for other in commands(change)}
-            if not here and (elsewhere or not claim["holds"]):
+            one = {**claim, **failure(record, claim), **fresh(record, claim), "command": command}
+            holds = claim["holds"] and not falls_short(one)
+            if not here and (elsewhere or not holds):
                 continue
-            why = {"why": known["why"] for known in fit if "why" in known and not claim["holds"]}
-            one = {**claim, **failure(record, claim), **why, **fresh(record, claim), "command": command}
-            rank = (claim["holds"] and "mutation" in one, claim["holds"])
+            one |= {"why": known["why"] for known in fit if "why" in known and not holds}
+            rank = (holds and "mutation" in one, holds, claim["holds"])
             key = about(command), claim["text"]
             if key not in best or rank > best[key][0]:
                 best[key] = rank, one

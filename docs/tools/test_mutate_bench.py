@@ -189,6 +189,21 @@ class Judging(unittest.TestCase):
         [four] = engine_claims.judged([change()], seen, fails)
         self.assertEqual((pages.verdict(four), "why" in four), ("unproven", False))
 
+    def test_a_claim_that_holds_in_few_fresh_seeds_is_one_that_does_not_hold(self):
+        small, large = "coscan bench a --x 1", "coscan bench a"
+        runs = lambda held: {str(seed): {"claims": [claim("one", seed < held)]} for seed in range(10)}
+        record = lambda held: {"claims": [claim("one")], "with": {}, "fresh": runs(held)}
+        seen = {small: record(8), large: record(9)}
+        for order in ([small, large], [large, small]):
+            [one] = engine_claims.judged([change(command=f"{small}; {large}")], {command: seen[command] for command in order})
+            self.assertEqual((one["command"], pages.verdict(one)), (large, "unproven"), "the command with which it holds")
+        fail = {"claims": "one", "why": "too slow", "command": small, "seconds": 9}
+        [one] = engine_claims.judged([], {small: seen[small]}, [fail])
+        self.assertEqual((one["why"], pages.verdict(one)), ("too slow", "fails"))
+        self.assertEqual(list(mutate_bench.held_after_all({small: seen[small]}, [fail])), [])
+        self.assertEqual(len(list(mutate_bench.held_after_all({small: seen[large]}, [fail]))), 1)
+        self.assertEqual(engine_claims.judged([], {small: seen[small]}), [], "no change is about it")
+
 
 if __name__ == "__main__":
     unittest.main()

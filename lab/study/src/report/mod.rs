@@ -116,7 +116,9 @@ impl Report {
 
     /// The claims that do not hold.
     pub fn failed(&self) -> impl Iterator<Item = &Claim> {
-        self.claims.iter().filter(|claim| !claim.holds)
+        self.claims
+            .iter()
+            .filter(|claim| !claim.holds || claim.falls_short())
     }
 
     /// The figure of the report as the text of an SVG file.
@@ -222,6 +224,13 @@ mod tests {
             "{text}"
         );
         assert_eq!(report().failed().count(), 1);
+        let mut rarely = report();
+        rarely.claims[0].fresh = Some(Fresh {
+            held: 1,
+            of: 10,
+            seeds: 1,
+        });
+        assert_eq!(rarely.failed().count(), 2);
     }
 
     #[test]
