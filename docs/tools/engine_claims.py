@@ -72,6 +72,7 @@ def judged(changes, seen, fails=()):
             if not here and (elsewhere or not holds):
                 continue
             one |= {"why": known["why"] for known in fit if "why" in known and not holds}
+            one |= survived(record, claim, [change for change in fit if "file" in change and command in commands(change)])
             rank = (holds and "mutation" in one, holds, claim["holds"])
             key = about(command), claim["text"]
             if key not in best or rank > best[key][0]:
@@ -94,6 +95,14 @@ def falls_short(claim):
 
 def held_seldom(fresh):
     return 10 * fresh["held"] < HELD_OF_TEN * fresh["of"]
+
+
+def survived(record, claim, changes):
+    """The changes that were made for a claim and with which it did not fail."""
+    titles = [f"{Path(change['file']).name}: {change['says']}" for change in changes]
+    passed = [one for one in titles if claim["holds"] and "claims" in record["with"].get(one, {})
+              and all(failed["text"] != claim["text"] for failed in record["with"][one]["claims"])]
+    return {"survived": passed} if passed else {}
 
 
 def failure(record, claim):

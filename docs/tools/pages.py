@@ -311,7 +311,9 @@ def change_lines(result):
     if unproven:
         lines += ["Unproven:", ""]
         for claim in unproven:
-            lines += fill(f"- {claim['text']}: {claim['evidence']}{fresh(claim)}", "  ")
+            made = claim.get("survived")
+            words = f" (held with *{'*, *'.join(made)}* too)" if made else ""
+            lines += fill(f"- {claim['text']}: {claim['evidence']}{fresh(claim)}{words}", "  ")
         lines.append("")
     return lines[:-1] if rows or unproven else [*lines, "No claim holds."]
 
@@ -370,8 +372,11 @@ def tally(sections, names, engine):
     for name, claims in [*of_sections, *([("on the engine", engine)] if engine else [])]:
         verdicts = [verdict(claim) for claim in claims]
         counted = [sum(one == word for one in verdicts) for word in ("holds", "unproven", "fails")]
+        tried = sum(one == "holds" and claim.get("fresh", {}).get("of", 0) >= engine_claims.FRESH_MIN
+                    for one, claim in zip(verdicts, claims, strict=True))
+        counted.insert(1, tried)
         rows.append([name.replace("-", " "), *(str(number) for number in (len(verdicts), *counted))])
-    return grid(["section", "claims", "hold, and were seen to fail", "unproven", "do not hold"], rows)
+    return grid(["section", "claims", "hold, and were seen to fail", "of these, in ten fresh seeds too", "unproven", "do not hold"], rows)
 
 
 def figure_lines(report):
