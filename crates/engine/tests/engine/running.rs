@@ -22,10 +22,12 @@ fn join(what: &str) -> String {
     )
 }
 
+/// With the batches of a small memory in any.
 fn engine(memory: usize) -> Engine {
     let config = EngineConfig {
         memory_bytes: Some(memory as u64),
         target_partitions: Some(1),
+        batch_rows: 1024,
         ..EngineConfig::default()
     };
     Engine::new(config).unwrap()

@@ -20,10 +20,11 @@ fn join(what: &str, rows: usize) -> String {
     )
 }
 
-/// A client whose queries have one partition.
+/// A client whose queries have one partition, and the batches of a small memory in any.
 pub(super) async fn client(server: &TestServer) -> Client {
     let client = server.connect().await;
-    let one = "SET datafusion.execution.target_partitions = 1";
+    let one = "SET datafusion.execution.target_partitions = 1; \
+               SET datafusion.execution.batch_size = 1024";
     client.batch_execute(one).await.unwrap();
     client
 }
