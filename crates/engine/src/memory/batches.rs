@@ -2,11 +2,11 @@
 //!
 //! Whatever an operator does, it needs memory for a few batches: a sort for one that arrives and
 //! for those of a merge, a join and an aggregate for one on its way out, a repartition for one of
-//! each output. Others lie between operators, where nobody counts them. Of 8,192 rows these are a
-//! megabyte each; a hundred of them are two thirds of a memory of 150 MiB, and a sort that has
-//! spilled all it had does not find room for the next one. So batches are as much smaller as the
-//! memory is below half a gigabyte. The limit at the engine's beginning decides: arrays are kept
-//! for the batches of later queries.
+//! each output. Batches on their way from one operator to the next are in no account at all. A
+//! batch of 8,192 rows often has a megabyte; a hundred of them are two thirds of a memory of 150
+//! MiB, and a sort that has spilled all it had does not find room for the next one. So batches are
+//! as much smaller as the memory is below half a gigabyte. The limit at the engine's beginning
+//! decides: arrays are kept for the batches of later queries.
 //! Not here: batches in results, which are the server's.
 
 /// One row in a batch for so many bytes of the limit: 8,192 rows from 512 MiB on.

@@ -10,6 +10,7 @@
 //!
 //! Not here: forms that need no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
 //! (`session_names/change/`).
+//! More than 800 lines: each form is a few functions, and all of them plan and name tables alike.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

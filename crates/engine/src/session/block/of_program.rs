@@ -4,8 +4,8 @@
 //! Not here: rows that fail after a statement has started, of which the program tells the block;
 //! what statements about settings mean (`../settings/`).
 //! TB3: a session has one block at most, which ends when it is dropped, at the latest. Otherwise
-//! later INSERTs into tables of files would wait for a COMMIT for ever, and of two blocks one would
-//! restore settings, and modes, of the other.
+//! later INSERTs into tables of files would wait for a COMMIT that never comes, and of two blocks
+//! one would restore settings, and modes, of the other.
 //! TB4: the end of a block locks the session's settings before it asks the transaction for what
 //! was saved. Otherwise a future that is dropped in between would lose the saved settings, and the
 //! next block would save what is yet to be restored.
