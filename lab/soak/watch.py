@@ -20,18 +20,20 @@ class Process:
         self.pid = pid
 
     def sample(self):
-        """Resident bytes, the most so far, threads, open files; nothing if it has ended."""
+        """Resident bytes, the most so far, those of files (the program's code), threads, open files;
+        nothing if it has ended."""
         try:
             with open(f"/proc/{self.pid}/status", encoding="utf-8") as status:
                 fields = dict(line.split(":", 1) for line in status if ":" in line)
             if "VmRSS" not in fields:
                 return {}
-            kib = {name: int(fields[name].split()[0]) << 10 for name in ("VmRSS", "VmHWM")}
+            kib = {name: int(fields[name].split()[0]) << 10 for name in ("VmRSS", "VmHWM", "RssFile")}
             files = len(os.listdir(f"/proc/{self.pid}/fd"))
         except (OSError, KeyError):
             return {}
         return {
-            "resident": kib["VmRSS"], "resident_max": kib["VmHWM"], "threads": int(fields["Threads"]), "files": files,
+            "resident": kib["VmRSS"], "resident_max": kib["VmHWM"], "code": kib["RssFile"],
+            "threads": int(fields["Threads"]), "files": files,
         }
 
 
@@ -98,6 +100,7 @@ def lines(samples):
 
     for name, of in (
         ("the process", lambda s: s.get("resident")),
+        ("  its code", lambda s: s.get("code")),
         ("accounted", accounted),
         ("the group's usage", lambda s: s["group"]["usage"] if s.get("group") else None),
         ("the group's resident", lambda s: s["group"]["resident"] if s.get("group") else None),
