@@ -190,6 +190,8 @@ class Watched(unittest.TestCase):
         one["engine"]["arrays_in_use"] = 15 * MIB
         self.assertEqual(watch.accounted(one), 33 * MIB)
         self.assertIsNone(watch.accounted({"time": 1}))
+        del one["engine"]["statements"]
+        self.assertEqual(watch.accounted(one), 33 * MIB, "an older program does not tell all")
         said = "\n".join(watch.lines([one, {"time": 2, "engine": {}, "resident": 7}]))
         self.assertIn("accounted: at most 33 MiB, after 1 s", said)
         self.assertIn("taken beyond what is accounted: at most 467 MiB", said)
@@ -284,6 +286,7 @@ class Picture(unittest.TestCase):
         self.assertEqual(areas[0][2], [(0, 1 * MIB), (5, 4 * MIB)])
         self.assertEqual(areas[1][1], areas[0][2])
         self.assertEqual(areas[-1][2], [(0, 3 * MIB), (5, 4 * MIB)])
+        self.assertEqual(set(picture.AREAS), set(watch.HOLDERS))
 
     def test_it_is_well_formed_whatever_the_samples_have(self):
         for samples in ([], [{"time": 1}], [sample(1, group=900), {"time": 2, "resident": 5, "engine": {}}, sample(3)]):
