@@ -9,7 +9,10 @@ import watch
 
 WIDTH, HEIGHT = 960, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 190, 40, 40
-AREAS = {"operators": "#4c78a8", "frames": "#72b7b2", "pages": "#9d755d", "arrays": "#eeca3b", "metadata": "#b279a2"}
+AREAS = {
+    "operators": "#4c78a8", "frames": "#72b7b2", "pages": "#9d755d", "arrays": "#eeca3b", "metadata": "#b279a2",
+    "statements": "#ff9da6", "connections": "#54a24b",
+}
 LINES = {"the process": "#000000", "the group": "#e45756", "the group's limit": "#e45756", "coscan.memory": "#4c78a8"}
 DASHED = ("the group's limit", "coscan.memory")
 TICKS = 5
@@ -31,7 +34,7 @@ def stacked(samples):
     told = [sample for sample in samples if sample.get("engine")]
     below = [0] * len(told)
     for holder in watch.HOLDERS:
-        above = [under + sample["engine"][holder] for under, sample in zip(below, told)]
+        above = [under + sample["engine"].get(holder, 0) for under, sample in zip(below, told)]
         times = [sample["time"] for sample in told]
         yield holder, list(zip(times, below)), list(zip(times, above))
         below = above

@@ -4,6 +4,7 @@ It runs in a control group of its own if there is a limit, and logs into a file.
 """
 
 import contextlib
+import os
 import re
 import subprocess
 import time
@@ -33,15 +34,21 @@ def command(program, data, options):
     return [program, "serve", *tables, "--listen", "127.0.0.1:0", "--allow-engine-settings", *options]
 
 
+def environment(log_level):
+    return {**os.environ, "COSCAN_LOG": log_level} if log_level else None
+
+
 @contextlib.contextmanager
-def started(program, data, log, options=(), group_limit=None):
-    """A server over TPC-H's tables in `data`; at the end stops it and removes its group."""
+def started(program, data, log, options=(), group_limit=None, log_level=None):
+    """A server over TPC-H's tables in `data`; at the end stops it and removes its group. Without a
+    `log_level` it logs what the caller's `COSCAN_LOG` says."""
     group, child = groups.Group(group_limit) if group_limit else None, None
     try:
         with open(log, "w", encoding="utf-8") as said:
             child = subprocess.Popen(
                 command(program, data, options),
-                stdin=subprocess.DEVNULL, stdout=said, stderr=said, preexec_fn=group.enter if group else None,
+                stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment(log_level),
+                preexec_fn=group.enter if group else None,
             )
         yield Server(port(child, log), child, group)
     finally:

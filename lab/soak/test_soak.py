@@ -13,6 +13,7 @@ import xml.etree.ElementTree
 
 import answers
 import crowd
+import cursors
 import groups
 import limits
 import matrix
@@ -59,6 +60,72 @@ class Crowd(unittest.TestCase):
         for what in ((401, 0, True), (0, 1, True), (0, 0, False)):
             told = list(crowd.broken(sound, *what, 1))
             self.assertEqual([line[:2] for line in told], ["C2"], what)
+
+
+class Cursors(unittest.TestCase):
+    limit = 150 * MIB
+
+    def summary(self, counts, **more):
+        more = {"peak": self.limit, "alive": True, "hung": 0, "again": 0} | more
+        return cursors.summary(counts, self.limit, **more)
+
+    def counted(self, *messages):
+        counts = tally.Tally()
+        counts.answered(1.0)
+        for message in messages:
+            counts.failed("53200", message)
+        return counts
+
+    def test_rows_are_judged_by_their_number_and_order(self):
+        keys = list(range(4, 4 + cursors.FIRST_ROWS + cursors.THEN_ROWS))
+        self.assertIsNone(cursors.fault(keys, 3))
+        self.assertIn("excludes", cursors.fault(keys, 4))
+        self.assertIn("3099 rows", cursors.fault(keys[1:], 3))
+        self.assertIn("order", cursors.fault([*keys[:-2], keys[-1], keys[-2]], 3))
+        self.assertIn("order", cursors.fault([*keys[:-1], keys[-2]], 3))
+
+    def test_no_two_clients_sort_the_same(self):
+        self.assertEqual(len({cursors.QUERY.format(number) for number in range(24)}), 24)
+
+    def test_each_broken_promise_is_told(self):
+        self.assertEqual(self.summary(self.counted(), again=7)["broken"], [])
+        refused, odd, wrong, lost = self.counted("no"), self.counted(), self.counted(), self.counted()
+        odd.failed("XX000", "what")
+        wrong.differs("q", ["the keys are not in order"], [])
+        lost.lost("closed")
+        for counts in (refused, odd, wrong, lost, tally.Tally()):
+            self.assertEqual([told[:2] for told in self.summary(counts)["broken"]], ["S1"])
+        for more in ({"alive": False}, {"hung": 1}):
+            self.assertEqual([told[:2] for told in self.summary(self.counted(), **more)["broken"]], ["S1"])
+        most = self.limit + verdict.BEYOND
+        self.assertEqual(self.summary(self.counted(), peak=most)["broken"], [])
+        told = self.summary(self.counted(), peak=most + 1)["broken"]
+        self.assertEqual([words[:2] for words in told], ["S2"])
+
+    def test_refusals_are_counted_by_their_words(self):
+        counts = self.counted("a sort needs 7 more bytes", "a sort needs 9 more bytes", "a merge needs 9")
+        summary = self.summary(counts, again=2)
+        self.assertEqual(sorted(summary["refused"].values()), [1, 2])
+        runs = [{"program": "new", **summary}, {"program": "new", **summary}]
+        runs.append({"program": "old", **self.summary(tally.Tally(), alive=False, peak=None)})
+        in_all = cursors.in_all(runs)
+        self.assertEqual(sorted(in_all["new"]["refused"].values()), [2, 4])
+        self.assertEqual((in_all["new"]["runs"], in_all["new"]["run_again"]), (2, 4))
+        self.assertEqual((in_all["old"]["runs_broken"], in_all["old"]["peak"]), (1, None))
+        self.assertIn("refused 3, run again 2", cursors.line(runs[0]))
+        self.assertIn("S1: the server has ended", cursors.line(runs[-1]))
+
+    def test_the_old_program_runs_before_the_new_one_each_time(self):
+        self.assertEqual(cursors.in_turn(2, None), ["new", "new"])
+        self.assertEqual(cursors.in_turn(2, "p"), ["old", "new", "old", "new"])
+
+    def test_runs_after_a_refusal_are_counted_in_the_log(self):
+        said = [
+            "12:00:00 INFO a query is run again when 4 bytes are there for it\n",
+            "12:00:01 INFO listening on 127.0.0.1:4711\n",
+            "12:00:02 INFO a query that found no memory on a node is run again on more of them\n",
+        ]
+        self.assertEqual(cursors.reruns(said), 2)
 
 
 class Statements(unittest.TestCase):
@@ -123,6 +190,8 @@ class Watched(unittest.TestCase):
         one["engine"]["arrays_in_use"] = 15 * MIB
         self.assertEqual(watch.accounted(one), 33 * MIB)
         self.assertIsNone(watch.accounted({"time": 1}))
+        del one["engine"]["statements"]
+        self.assertEqual(watch.accounted(one), 33 * MIB, "an older program does not tell all")
         said = "\n".join(watch.lines([one, {"time": 2, "engine": {}, "resident": 7}]))
         self.assertIn("accounted: at most 33 MiB, after 1 s", said)
         self.assertIn("taken beyond what is accounted: at most 467 MiB", said)
@@ -217,6 +286,7 @@ class Picture(unittest.TestCase):
         self.assertEqual(areas[0][2], [(0, 1 * MIB), (5, 4 * MIB)])
         self.assertEqual(areas[1][1], areas[0][2])
         self.assertEqual(areas[-1][2], [(0, 3 * MIB), (5, 4 * MIB)])
+        self.assertEqual(set(picture.AREAS), set(watch.HOLDERS))
 
     def test_it_is_well_formed_whatever_the_samples_have(self):
         for samples in ([], [{"time": 1}], [sample(1, group=900), {"time": 2, "resident": 5, "engine": {}}, sample(3)]):
@@ -236,6 +306,11 @@ class Servers(unittest.TestCase):
         self.assertIn("lineitem=/data/lineitem.parquet", words)
         self.assertEqual(words[-2:], ["--memory", "1GB"])
         self.assertEqual(servers.LISTENING.search("coscan: listening on 127.0.0.1:4711")[1], "4711")
+
+    def test_a_level_of_the_log_is_added_to_the_environment(self):
+        self.assertIsNone(servers.environment(None), "the caller's")
+        told = servers.environment("info")
+        self.assertEqual((told["COSCAN_LOG"], told["PATH"]), ("info", os.environ["PATH"]))
 
 
 class Matrix(unittest.TestCase):

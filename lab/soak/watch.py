@@ -2,14 +2,15 @@
 
 Three views of one server, sampled together: the group's (cgroup v1 or v2), the process's
 (`/proc`), and the engine's own by holder (`coscan.memory`, see `engine.py`). Holders overlap only
-in that `arrays_in_use` is part of `arrays`, so the others add up to the accounted memory.
+in that `arrays_in_use` is part of `arrays`, so the others add up to the accounted memory. An
+older program may not tell the last two holders.
 """
 
 import os
 import threading
 import time
 
-HOLDERS = ("operators", "frames", "pages", "arrays", "metadata")
+HOLDERS = ("operators", "frames", "pages", "arrays", "metadata", "statements", "connections")
 EVERY_S = 0.25
 FRESH_S = 2.0
 MIB = 1 << 20
@@ -84,7 +85,7 @@ class Watch:
 def accounted(sample):
     """The memory that the engine accounts for; `None` if the sample lacks it."""
     engine = sample.get("engine")
-    return sum(engine[holder] for holder in HOLDERS) if engine else None
+    return sum(engine.get(holder, 0) for holder in HOLDERS) if engine else None
 
 
 def most(samples, of):

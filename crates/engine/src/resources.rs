@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use crate::error::{Error, Result, external};
 use crate::index_catalog::{Indexes, NamedFolder};
-use crate::memory::{SharedMemory, SpillFolder, batch_rows_max};
+use crate::memory::{SharedMemory, SpillFolder, batch_rows_max, bound_merges};
 use crate::object_stores::StoreRegistry;
 use crate::operators::Coordinator;
 use crate::settings::{EngineConfig, Settings};
@@ -108,6 +108,7 @@ impl Resources {
                 part(STATISTICS_KEPT).min(DEFAULT_FILE_STATISTICS_MEMORY_LIMIT),
             )
             .build_arc()?;
+        bound_merges(&runtime.disk_manager, budget);
         let index_folder = config.index_folder.as_deref();
         let index_folder = index_folder.map(NamedFolder::new).transpose()?;
         Ok(Self {

@@ -1,6 +1,7 @@
 //! How does a node run the parts that it gets?
 //!
-//! A part gets a session with the engine's options, those of its query, and the engine's memory.
+//! A part gets a session with the engine's options, those of its query, and the engine's memory;
+//! batches are smaller where the node's memory is.
 //! When it has arrived its scans become cooperative scans of the engine, and from then on it is a
 //! plan like any other.
 //! The library forgets a part whose query has ended only at its next operation, so a part whose
@@ -199,9 +200,8 @@ impl WorkerSessionBuilder for Sessions {
         let config = builder.config().get_or_insert_default();
         let librarys = DistributedConfig::from_session_config(config)?.clone();
         let options = config.options_mut();
-        *options = self.options.clone();
+        *options = part_options(&self.engine, &self.options, &headers)?;
         options.extensions.insert(librarys);
-        settings::apply(&headers, options)?;
         let memory = self.memories.of(&headers)?;
         if let Some(memory) = &memory {
             builder = builder.with_runtime_env(memory.environment());
@@ -225,6 +225,18 @@ impl WorkerSessionBuilder for Sessions {
             .build();
         Ok(state)
     }
+}
+
+/// The node's own options with those that came with the query.
+fn part_options(
+    engine: &Engine,
+    own: &ConfigOptions,
+    headers: &HeaderMap,
+) -> PlanResult<ConfigOptions> {
+    let mut options = own.clone();
+    settings::apply(headers, &mut options)?;
+    parts::bound_batches(engine, &mut options)?;
+    Ok(options)
 }
 
 /// The part, which waits for its memory, and whose errors are made to travel. Where the library
@@ -258,4 +270,40 @@ fn in_partitions(
     let spread = RepartitionExec::try_new(plan, Partitioning::RoundRobinBatch(partitions))?;
     // The library takes a repartition at the root for its own, and replaces it.
     Ok(Arc::new(CooperativeExec::new(Arc::new(spread))))
+}
+
+#[cfg(test)]
+mod tests {
+    use coscan::EngineConfig;
+
+    use super::*;
+
+    fn engine(memory_bytes: u64) -> Engine {
+        let config = EngineConfig {
+            memory_bytes: Some(memory_bytes),
+            ..EngineConfig::default()
+        };
+        Engine::new(config).unwrap()
+    }
+
+    #[test]
+    fn a_node_with_little_memory_has_smaller_batches_than_its_coordinator() {
+        let coordinator = engine(1 << 30);
+        for (memory_bytes, sent, rows) in [
+            (128 << 20, "8192", 2048),
+            (128 << 20, "100", 100),
+            (1 << 30, "8192", 8192),
+        ] {
+            let mut options = parts::options(&coordinator);
+            let name = "datafusion.execution.batch_size";
+            options.set(name, sent).unwrap();
+            let (name, value) = settings::header(&options).unwrap();
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value);
+            let node = engine(memory_bytes);
+            let options = part_options(&node, &parts::options(&node), &headers).unwrap();
+            let found = options.execution.batch_size.get();
+            assert_eq!(found, rows, "{memory_bytes} bytes, {sent} rows sent");
+        }
+    }
 }

@@ -9,7 +9,7 @@
 //! | `promise.rs` | how long is memory promised to a query? |
 //! | `record.rs` | what does a query wait for, and why does it run once more? |
 //! | `shared.rs` | whose memory is it where DataFusion does not say? |
-//! | `spill.rs` | where do operators spill? |
+//! | `spill.rs` | where do operators spill, and how many files does a merge read at a time? |
 //! | `tables.rs` | when are all hash tables of a query complete? |
 //! | `telling.rs` | when is one of them? |
 //! | `limit.rs` | how much memory may the process use? |
@@ -36,7 +36,7 @@ pub use record::Wait;
 pub(crate) use record::{Cause, Look, Record};
 pub use shared::connection_memory;
 pub(crate) use shared::{SharedMemory, of_connections};
-pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder};
+pub(crate) use spill::{SPILL_FILE_BYTES, SPILL_FILE_BYTES_DEFAULT, SpillFolder, bound_merges};
 pub(crate) use telling::telling;
 
 /// The value that a SET of `coscan.memory` uses to restore the default.

@@ -26,7 +26,6 @@ use datafusion::execution::memory_pool::{
 use datafusion::execution::runtime_env::RuntimeEnv;
 
 use super::Record;
-use super::spill::merged_files_max;
 use super::tables::Tables;
 
 /// A query's memory.
@@ -139,9 +138,6 @@ impl QueryMemory {
 
     /// A copy of the session's environment that uses this memory.
     pub(crate) fn environment(self: &Arc<Self>, session: &RuntimeEnv) -> Arc<RuntimeEnv> {
-        // The limit may have changed since the last query.
-        let files = merged_files_max(self.limit());
-        session.disk_manager.set_max_spill_merge_fan_in(files);
         Arc::new(RuntimeEnv {
             memory_pool: Arc::clone(self) as _,
             disk_manager: Arc::clone(&session.disk_manager),
@@ -450,17 +446,6 @@ mod tests {
             let needed = needed.now_or_never().unwrap();
             assert_eq!(needed, expected, "{asked} {estimate:?}");
             assert_eq!(asked_for.get(), estimates, "{asked} {estimate:?}");
-        }
-    }
-
-    #[test]
-    fn the_merges_of_the_next_query_are_as_wide_as_the_memory_allows() {
-        let budget = MemoryBudget::new(1 << 30);
-        let session = RuntimeEnv::default();
-        for (limit, files) in [(1 << 30, 32), (2 << 30, 64), (1 << 27, 16)] {
-            budget.set_limit(limit);
-            QueryMemory::begin(&budget).environment(&session);
-            assert_eq!(session.disk_manager.max_spill_merge_fan_in(), files);
         }
     }
 

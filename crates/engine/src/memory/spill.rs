@@ -1,4 +1,4 @@
-//! Where do operators spill?
+//! Where do operators spill, and how many spilled files does a merge read at a time?
 //!
 //! In a folder of the engine, `coscan-spill-…`, inside the configured folder or else the system's
 //! folder for temporary files. The engine's folder is removed with the engine's runtime. A process
@@ -10,9 +10,12 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use coscan_storage::orphans::{Lock, is_ours};
+use coscan_storage::pool::MemoryBudget;
+use datafusion::execution::disk_manager::DiskManager;
 
 /// The option whose default differs here;
 /// [`CoscanExt::with_coscan`](crate::CoscanExt::with_coscan) says why.
@@ -30,9 +33,23 @@ const LIMIT_PER_MERGED_FILE: u64 = 32 << 20;
 const MERGED_FILES_MIN: usize = 16;
 
 /// How many spilled files a merge reads at a time in a memory of this limit, in bytes.
-pub(super) fn merged_files_max(limit: u64) -> usize {
+fn merged_files_max(limit: u64) -> usize {
     let files = usize::try_from(limit / LIMIT_PER_MERGED_FILE).unwrap_or(usize::MAX);
     files.max(MERGED_FILES_MIN)
+}
+
+/// Bounds how many spilled files the merges of a runtime read at a time in this memory, now and
+/// after each change of the limit. For the engine's own runtime: other runtimes that draw on its
+/// memory have the bound that their program chose.
+pub(crate) fn bound_merges(disk: &Arc<DiskManager>, budget: &MemoryBudget) {
+    let disk = Arc::downgrade(disk);
+    budget.on_limit(move |limit| {
+        let Some(disk) = disk.upgrade() else {
+            return false;
+        };
+        disk.set_max_spill_merge_fan_in(merged_files_max(limit));
+        true
+    });
 }
 
 /// The prefix of our folders' names.
@@ -119,7 +136,11 @@ fn sweep(base: &Path) {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
 mod tests {
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+
+    use super::super::QueryMemory;
     use super::*;
+    use crate::{Engine, EngineConfig};
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
@@ -135,6 +156,29 @@ mod tests {
         for (mebibytes, files) in [(0, 16), (150, 16), (512, 16), (1 << 10, 32), (1 << 14, 512)] {
             assert_eq!(merged_files_max(mebibytes << 20), files, "{mebibytes} MiB");
         }
+    }
+
+    #[tokio::test]
+    async fn merges_of_the_engines_own_runtime_are_as_wide_as_its_memory_allows() {
+        let config = EngineConfig {
+            memory_bytes: Some(1 << 30),
+            ..EngineConfig::default()
+        };
+        let engine = Engine::new(config).unwrap();
+        let width = || engine.runtime().disk_manager.max_spill_merge_fan_in();
+        assert_eq!(width(), 32, "before the first query");
+        for (limit, files) in [(2 << 30, 64), (1 << 27, 16)] {
+            engine.memory().set_limit(limit);
+            assert_eq!(width(), files);
+        }
+        let foreign = RuntimeEnvBuilder::new()
+            .with_memory_pool(Arc::clone(&engine.runtime().memory_pool))
+            .with_max_spill_merge_fan_in(7)
+            .build_arc()
+            .unwrap();
+        let query = QueryMemory::of_session(&foreign).unwrap();
+        let environment = query.environment(&foreign);
+        assert_eq!(environment.disk_manager.max_spill_merge_fan_in(), 7);
     }
 
     #[test]

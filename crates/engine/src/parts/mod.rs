@@ -27,4 +27,4 @@ pub use coordinator::{add_system_table, in_coordinator, session};
 pub use memory::{PartsMemory, RowsAwaited, needed_on_nodes};
 pub use meters::NodeMeters;
 pub use scans::{Marks, Scan, ScanPiece};
-pub use worker::{cooperative, options};
+pub use worker::{bound_batches, cooperative, options};

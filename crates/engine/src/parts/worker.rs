@@ -12,13 +12,14 @@
 
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
+use datafusion::common::config::{ConfigNonZeroUsize, ConfigOptions};
 use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::fragment::ShareFragments;
+use crate::memory::batch_rows_max;
 use crate::plan::{SwapScans, YieldingJoins};
 use crate::read::{is_part, parquet_scan};
 use crate::session::{Engine, of_planned};
@@ -61,4 +62,15 @@ fn reads_parts(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
 pub fn options(engine: &Engine) -> ConfigOptions {
     let config = engine.session().context().copied_config();
     ConfigOptions::clone(config.options())
+}
+
+/// Bounds the rows of a query's batches by what the memory of this engine had room for when it
+/// began. Their number comes with the query, and its coordinator may have more memory.
+pub fn bound_batches(engine: &Engine, options: &mut ConfigOptions) -> Result<()> {
+    let limit = engine.resources().config().memory_bytes;
+    let limit = limit.unwrap_or_else(|| engine.memory().limit());
+    let most = ConfigNonZeroUsize::try_new(batch_rows_max(limit))?;
+    let rows = &mut options.execution.batch_size;
+    *rows = (*rows).min(most);
+    Ok(())
 }

@@ -4,7 +4,7 @@
 
 use crate::common;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::common::{
@@ -13,6 +13,7 @@ use crate::common::{
 use arrow::array::{Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field};
 use coscan::{Engine, EngineConfig, Session};
+use coscan_storage::pool::Reclaim;
 use datafusion::physical_plan::ExecutionPlanProperties;
 use futures::StreamExt;
 
@@ -387,6 +388,24 @@ async fn operators_spill_when_the_budget_is_small() {
         .join("\n");
     let spills = plan.split("spill_count=").nth(1).expect("a sort");
     assert!(!spills.starts_with("0,"), "{plan}");
+}
+
+/// Keeps something for statements to come, and gives nothing back.
+struct Keeper;
+
+impl Reclaim for Keeper {
+    fn reclaim(&self, _bytes: u64) {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_memory_of_statements_and_connections_is_shown() {
+    let session = session(config(), &[]).await;
+    let memory = session.engine().memory();
+    let trees = memory.retains_statements(Weak::<Keeper>::new());
+    assert!(memory.try_keep(trees, 700));
+    memory.hold_for_connection(300);
+    let shown = "SELECT statements, connections >= 300 FROM coscan.memory";
+    assert_eq!(rows(&session, shown).await, ["700|true"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

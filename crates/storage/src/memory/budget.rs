@@ -90,11 +90,15 @@ impl Holders {
     }
 }
 
+/// Hears the limit, in bytes. Returns false once it need not hear of it any more.
+type LimitListener = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
 /// The memory of a process: one limit for all its holders.
 pub struct MemoryBudget {
     ledger: Ledger,
     holders: Holders,
     limit: AtomicU64,
+    limit_listeners: Mutex<Vec<LimitListener>>,
     connections: AtomicU64,
     /// Without retained results.
     operators: AtomicU64,
@@ -163,6 +167,7 @@ impl MemoryBudget {
             holders: Holders::of(&ledger),
             ledger,
             limit: AtomicU64::new(limit),
+            limit_listeners: Mutex::default(),
             connections: AtomicU64::default(),
             operators: AtomicU64::default(),
             retained: Retained::default(),
@@ -213,6 +218,7 @@ impl MemoryBudget {
     /// scan with a chunk that no longer fits has failed with `ChunkTooLarge`.
     pub fn set_limit(&self, bytes: u64) {
         let before = self.limit.swap(bytes, Ordering::Relaxed);
+        self.tell_limit();
         let config = ledger::config(bytes);
         let changed = Event::LimitChanged {
             limit: config.limit,
@@ -228,6 +234,21 @@ impl MemoryBudget {
             }
         }
         self.divide();
+    }
+
+    /// Calls `listener` with the limit in bytes, at once and after each change, until it returns
+    /// false. A listener must not change the limit.
+    pub fn on_limit(&self, listener: impl Fn(u64) -> bool + Send + Sync + 'static) {
+        let mut listeners = self.limit_listeners.lock();
+        if listener(self.limit()) {
+            listeners.push(Box::new(listener));
+        }
+    }
+
+    /// The limit is read under the lock, so what a listener hears last is the limit in force.
+    fn tell_limit(&self) {
+        let mut listeners = self.limit_listeners.lock();
+        listeners.retain(|listener| listener(self.limit()));
     }
 
     /// Bytes of operators, and of retained results.
@@ -962,6 +983,28 @@ mod tests {
             memory.ledger.check();
         }
         memory.end_operator(OPERATOR);
+    }
+
+    #[test]
+    fn listeners_hear_of_the_limit_until_they_are_gone() {
+        let memory = MemoryBudget::new(64_000);
+        let heard = Arc::new(AtomicU64::new(0));
+        let weak = Arc::downgrade(&heard);
+        memory.on_limit(move |limit| {
+            let Some(heard) = weak.upgrade() else {
+                return false;
+            };
+            heard.store(limit, Ordering::Relaxed);
+            true
+        });
+        assert_eq!(heard.load(Ordering::Relaxed), 64_000, "at once");
+        for limit in [32_000, 96_000] {
+            memory.set_limit(limit);
+            assert_eq!(heard.load(Ordering::Relaxed), limit);
+        }
+        drop(heard);
+        memory.set_limit(64_000);
+        assert!(memory.limit_listeners.lock().is_empty());
     }
 
     /// Has nothing that it could give back.

@@ -370,6 +370,8 @@ fn memory(engine: Option<&Engine>) -> Result<RecordBatch> {
     columns.count("arrays", budget().map(|b| b.decoded_bytes()));
     columns.count("arrays_in_use", budget().map(|b| b.read_array_bytes()));
     columns.count("metadata", budget().map(|b| b.metadata_bytes()));
+    columns.count("statements", budget().map(|b| b.statement_bytes()));
+    columns.count("connections", budget().map(|b| b.connection_bytes()));
     columns.finish()
 }
 
