@@ -50,8 +50,9 @@ SEED_FOLDERS, SEED_FILES = ("deps", "build", ".fingerprint"), {".rlib", ".rmeta"
 SEED_LINKED_BYTES = 64 << 10
 # What the compiler says of libraries that do not fit each other: a cache of several builds.
 MISFITS = re.compile(r"^error\[E046[03]\]", re.MULTILINE)
-# The promises of `coscan bench smooth` over selectivities, which only its output has.
-PROMISE = re.compile(r"^(kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
+# The promises of `coscan bench smooth` over selectivities, which only its output has. Programs before
+# 30 November 2026 say that a promise is kept or broken.
+PROMISE = re.compile(r"^(unproven|FAILS|kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
 
 
 def main(options, fresh):
@@ -264,7 +265,7 @@ def claims_of(report, said):
     """The claims of a run: in its file, or, of selectivities, in its output."""
     if "claims" in report:
         return [{key: claim[key] for key in ("text", "holds", "evidence")} for claim in report["claims"]]
-    return [{"text": text, "holds": kept == "kept", "evidence": evidence} for kept, text, evidence in PROMISE.findall(said)]
+    return [{"text": text, "holds": verdict in ("unproven", "kept"), "evidence": evidence} for verdict, text, evidence in PROMISE.findall(said)]
 
 
 def make(root, runs, seen, number, change):
