@@ -74,8 +74,8 @@ pub struct Point {
     pub parallelism: Option<u32>,
     /// Whether pages that a query waits for could overtake loads.
     pub reserve: bool,
-    /// How long was measured, all rounds together; for [`CHANGING`] the time of the same queries in
-    /// every setting.
+    /// How long was measured, all rounds together; for [`CHANGING`] and [`SLOW`] the time of the
+    /// same queries in every setting.
     pub time_s: f64,
     /// Of it, the phases with many clients.
     pub many_s: Option<f64>,
