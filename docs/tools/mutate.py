@@ -12,6 +12,8 @@
     docs/tools/mutate.py --bench --binary FILE   run a program that was built before; --commit names its
                                                  commit if it does not say one (FILE --version)
     docs/tools/mutate.py --bench --again WORD    run what is recorded of these changes again
+    docs/tools/mutate.py --bench --rebase WORD   run the commands of these changes without a change alone, and
+                                                 keep what the changes and the fresh seeds said
     docs/tools/mutate.py --bench --fresh 10      run the commands without a change with ten fresh seeds
                                                  (any program will do for --binary)
     docs/tools/mutate.py --check                 exit 1 if a change no longer applies, or a record has no claim
@@ -64,7 +66,7 @@ def parse(arguments):
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--unproven", action="store_true")
     parser.add_argument("--bench", action="store_true")
-    of_bench = [parser.add_argument(f"--{name}", action="store_true") for name in ("short", "list", "build-only", "again")]
+    of_bench = [parser.add_argument(f"--{name}", action="store_true") for name in ("short", "list", "build-only", "again", "rebase")]
     of_bench += [parser.add_argument("--binary", metavar="FILE"), parser.add_argument("--target", metavar="FOLDER"),
                  parser.add_argument("--commit", metavar="COMMIT"), parser.add_argument("--fresh", metavar="SEEDS", type=int)]
     options = parser.parse_args(arguments)
@@ -73,6 +75,8 @@ def parse(arguments):
         parser.error(f"{', '.join(given)}: only with --bench")
     if options.fresh and options.again:
         parser.error("--again: not with --fresh; take what is to run again out of the record")
+    if options.rebase and (options.fresh or options.again):
+        parser.error("--rebase: not with --fresh or --again")
     if options.commit and not options.binary:
         parser.error("--commit: only with --binary; a program that is built here says its own")
     if options.bench and options.only != "*":

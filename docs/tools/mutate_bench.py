@@ -2,17 +2,20 @@
 
 Idea: lab/bench/mutations/changes.toml lists changes of the engine and its benchmarks. The program
 is built once with all of them; a run has one. Each command of a change runs without a change, once
-for all changes, and with it. lab/bench/mutations/seen.json is written after each run, and has for
-each command its claims, and for each change the claims of its pattern that held and then failed.
-What is there does not run again, so that a session can stop and another go on. Changes come in the
-order of the seconds that a run of their commands takes. A record has the commit of the program that
-ran, which the program says or --commit, and a hash of its file: the tree may be another by then.
+for all changes, and with it. What it says without a change is what two runs agree about, or most of
+three: a slow minute of the machine decides nothing. lab/bench/mutations/seen.json is written after
+these runs and after each run with a change. It has for each command its claims, and for each change
+the claims of its pattern that held and then failed. What is there does not run again, so that a
+session can stop and another go on. Changes come in the order of the seconds that a run of their
+commands takes. A record has the commit of the program that ran, which the program says or --commit,
+and a hash of its file: the tree may be another by then.
 Claims that the list names as not holding are measured too, and need no change.
 Not here: how a change is made (mutations.py), how claims are counted (engine_claims.py), fresh
 seeds (mutate_fresh.py).
 
 A change is not made where no claim of its pattern holds without it. --again runs the command once
-more, unless another change was judged by it: then name both. A claim that vanishes has not failed.
+more, unless another change was judged by it: then name both. --rebase runs it without a change
+alone, and keeps what changes and fresh seeds said. A claim that vanishes has not failed.
 Bounds: LIMIT_FACTOR times the estimated time of a run, and at least LIMIT_S.
 """
 
@@ -42,6 +45,8 @@ BUILD = ["cargo", "build", "--release", "--quiet", "--offline", "-p", "coscan-cl
 # A run that takes this many times as long as it should, and at least LIMIT_S, is ended: data may
 # have to be made first, and a change may make queries wait for ever.
 LIMIT_FACTOR, LIMIT_S = 8, 1200
+# A command runs so often without a change, unless the first two runs agree about every claim.
+BASE_RUNS = 3
 # A change of which a run takes no longer than this is short.
 SHORT_S = 60
 # What is taken of a build of the same dependencies: libraries, and what they were made from.
@@ -50,8 +55,9 @@ SEED_FOLDERS, SEED_FILES = ("deps", "build", ".fingerprint"), {".rlib", ".rmeta"
 SEED_LINKED_BYTES = 64 << 10
 # What the compiler says of libraries that do not fit each other: a cache of several builds.
 MISFITS = re.compile(r"^error\[E046[03]\]", re.MULTILINE)
-# The promises of `coscan bench smooth` over selectivities, which only its output has.
-PROMISE = re.compile(r"^(kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
+# The promises of `coscan bench smooth` over selectivities, which only its output has. Programs before
+# 30 November 2026 say that a promise is kept or broken.
+PROMISE = re.compile(r"^(unproven|FAILS|kept|BROKEN): (smooth is .+?)(?: \(([^()]+)\))?$", re.MULTILINE)
 
 
 def main(options, fresh):
@@ -76,6 +82,9 @@ def main(options, fresh):
         listed = [*(change for _, change in chosen), *failing]
         if options.fresh:
             fresh(root, runs, seen, listed, options.fresh)
+            return
+        if options.rebase:
+            rebase(root, runs, seen, listed)
             return
         forget(seen, listed, options.again)
         for number, change in chosen:
@@ -264,7 +273,7 @@ def claims_of(report, said):
     """The claims of a run: in its file, or, of selectivities, in its output."""
     if "claims" in report:
         return [{key: claim[key] for key in ("text", "holds", "evidence")} for claim in report["claims"]]
-    return [{"text": text, "holds": kept == "kept", "evidence": evidence} for kept, text, evidence in PROMISE.findall(said)]
+    return [{"text": text, "holds": verdict in ("unproven", "kept"), "evidence": evidence} for verdict, text, evidence in PROMISE.findall(said)]
 
 
 def make(root, runs, seen, number, change):
@@ -298,14 +307,56 @@ def see(root, runs, seen, fail):
 
 def measured(root, runs, seen, command, seconds):
     """Whether it is recorded what a command says without a change; if not, it runs now."""
-    if command not in seen:
-        record = timed(runs, command, 0, seconds)
-        if "ended" in record:
-            print(f"  {command}\n    without a change: {record['ended']}", flush=True)
-            return False
-        seen[command] = {**record, "with": {}}
-        write_seen(root, prune(seen, runs.listed))
+    return command in seen or based(root, runs, seen, command, seconds)
+
+
+def rebase(root, runs, seen, listed):
+    """Measures the commands without a change once more."""
+    for command, seconds in {command: one["seconds"] for one in listed for command in commands(one)}.items():
+        if based(root, runs, seen, command, seconds):
+            print(f"{command}: {sum(claim['holds'] for claim in seen[command]['claims'])} of {len(seen[command]['claims'])} claims hold", flush=True)
+
+
+def based(root, runs, seen, command, seconds):
+    """Records what a command says without a change; False if it ended otherwise. What changes did stays recorded, but for
+    changes that are about a claim that holds only now: they were not judged by it."""
+    record = base(runs, command, seconds)
+    if "ended" in record:
+        print(f"  {command}\n    without a change: {record['ended']}", flush=True)
+        return False
+    before = seen.get(command, {"claims": [], "with": {}})
+    known = {claim["text"] for claim in before["claims"] if claim["holds"]}
+    gained = [claim for claim in record["claims"] if claim["holds"] and claim["text"] not in known]
+    stale = {name(one) for one in runs.listed for claim in gained if fits(one, claim)}
+    seen[command] = {**before, **record, "with": {changed: made for changed, made in before["with"].items() if changed not in stale}}
+    write_seen(root, prune(seen, runs.listed))
     return True
+
+
+def base(runs, command, seconds):
+    """What two runs without a change agree about, or most of three; what a run said that ended otherwise."""
+    said = []
+    while len(said) < BASE_RUNS:
+        said.append(timed(runs, command, 0, seconds))
+        if "ended" in said[-1]:
+            return said[-1]
+        if len(said) == 2 and verdicts(said[0]) == verdicts(said[1]):
+            break
+    return {**said[0], "claims": list(majority([one["claims"] for one in said])), "runs": len(said)}
+
+
+def verdicts(record):
+    return {claim["text"]: claim["holds"] for claim in record["claims"]}
+
+
+def majority(said):
+    """Each claim as most runs have it, with the evidence of the first of these. A claim that a run lacks does not hold in it."""
+    lacking = lambda text: {"text": text, "holds": False, "evidence": "not measured"}
+    found = [{claim["text"]: claim for claim in claims} for claims in said]
+    for text in dict.fromkeys(claim["text"] for claims in said for claim in claims):
+        each = [claims.get(text, lacking(text)) for claims in found]
+        holds = 2 * sum(claim["holds"] for claim in each) > len(each)
+        yield next(claim for claim in each if claim["holds"] == holds)
 
 
 def timed(runs, command, number, seconds):

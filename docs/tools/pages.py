@@ -14,6 +14,7 @@ makes them. A template in docs/templates is a page with lines of the form
     <!-- claims -->                              how many claims of each section of the page hold
     <!-- changes: SECTION -->                    the changes of the code with which each claim failed
     <!-- changes of the engine -->               the same of `coscan bench` (engine_claims.py)
+    <!-- corrected -->                           the claims that had another check (corrected.py)
     <!-- claim: NAME/TEXT -->                    in a line: whether the claim of result NAME that begins
                                                  with TEXT holds, and with which change it failed;
                                                  NAME `engine`: a claim of `coscan bench`
@@ -39,6 +40,7 @@ import textwrap
 from decimal import Decimal
 from pathlib import Path
 
+import corrected
 import engine_claims
 
 DOCS = Path(__file__).resolve().parent.parent
@@ -107,9 +109,10 @@ def pages(docs):
         validate(result, path.relative_to(docs), machines)
         sections.setdefault(path.parent.name, []).append((result.get("order", 50), path.stem, result))
     shown, made, engine = [], {}, engine_claims.read(docs.parent)
+    entries = corrections(docs.parent, sections)
     for name in PAGES:
         template = (docs / "templates" / f"{name}.in").read_text(encoding="utf-8")
-        made[docs / name] = page(template, sections, machines, shown, engine)
+        made[docs / name] = page(template, sections, machines, shown, engine, entries)
     for path, page_from_there in ((docs.parent / "README.md", "docs/BENCHMARKS.md"), (docs / "ROADMAP.md", "BENCHMARKS.md")):
         if path.exists():
             made[path] = figures(path.read_text(encoding="utf-8"), sections, page_from_there)
@@ -120,7 +123,21 @@ def pages(docs):
     return made
 
 
-def page(template, sections, machines, shown, engine):
+def corrections(root, sections):
+    """The claims that had another check, each of a result that is there."""
+    entries = corrected.read(root)
+    try:
+        corrected.check(entries, {name: claims_of(result) for results in sections.values() for _, name, result in results})
+    except corrected.Unknown as unknown:
+        raise Wrong(str(unknown)) from None
+    return entries
+
+
+def claims_of(result):
+    return result.get("report", {}).get("claims", [])
+
+
+def page(template, sections, machines, shown, engine, entries):
     machine = re.search(r"<!-- machine: (\S+) -->", template)
     machine = machine.group(1) if machine else None
     names = re.findall(r"<!-- results: (\S+) -->", template)
@@ -138,7 +155,7 @@ def page(template, sections, machines, shown, engine):
             while lines and not lines[-1]:
                 lines.pop()
         elif line == "<!-- claims -->":
-            lines += tally(sections, names, engine)
+            lines += tally(sections, names, engine, entries)
         elif found := re.fullmatch(r"<!-- changes: (\S+) -->", line):
             for _, _, result in sorted(sections.get(found.group(1), []), key=lambda one: one[:2]):
                 lines += [*change_lines(result), ""] if "report" in result else []
@@ -146,6 +163,8 @@ def page(template, sections, machines, shown, engine):
                 lines.pop()
         elif line == "<!-- changes of the engine -->":
             lines += engine_lines(engine)
+        elif line == "<!-- corrected -->":
+            lines += grid(["of", "claims", "what was wrong", "corrected on"], corrected.rows(entries))
         elif re.fullmatch(r"<!-- machine: \S+ -->", line):
             lines += fill(f"Machine, unless a result names another: {machines[machine]}.")
         else:
@@ -364,19 +383,20 @@ def fresh(claim):
     return f" ({of['held']} of {of['of']} fresh {'seeds' if seeds == 1 else f'sets of {seeds} seeds'})"
 
 
-def tally(sections, names, engine):
-    """The numbers of claims of each section's reports and of the engine: held and seen to fail, unproven, failed."""
+def tally(sections, names, engine, entries=()):
+    """The numbers of claims of each section's reports and of the engine: held and seen to fail, unproven, failed, corrected."""
     rows = []
-    of_sections = [(name, [claim for _, _, result in sections.get(name, []) for claim in result.get("report", {}).get("claims", [])])
-                   for name in names]
-    for name, claims in [*of_sections, *([("on the engine", engine)] if engine else [])]:
+    of_sections = [(name, [(stem, claims_of(result)) for _, stem, result in sections.get(name, [])]) for name in names]
+    for name, results in [*of_sections, *([("on the engine", [(corrected.ENGINE, engine)])] if engine else [])]:
+        claims = [claim for _, claims in results for claim in claims]
         verdicts = [verdict(claim) for claim in claims]
         counted = [sum(one == word for one in verdicts) for word in ("holds", "unproven", "fails")]
         tried = sum(one == "holds" and claim.get("fresh", {}).get("of", 0) >= engine_claims.FRESH_MIN
                     for one, claim in zip(verdicts, claims, strict=True))
         counted.insert(1, tried)
+        counted.append(sum(corrected.count(entries, stem, claims) for stem, claims in results))
         rows.append([name.replace("-", " "), *(str(number) for number in (len(verdicts), *counted))])
-    return grid(["section", "claims", "hold, and were seen to fail", "of these, in ten fresh seeds too", "unproven", "do not hold"], rows)
+    return grid(["section", "claims", "hold, and were seen to fail", "of these, in ten fresh seeds too", "unproven", "do not hold", "corrected"], rows)
 
 
 def figure_lines(report):

@@ -38,7 +38,8 @@ PARALLEL = {"scan": ("One scan", [("time", "time_s", "s", 1), *RATE]),
                          [("time", "time_s", "s", 1), ("phases of many clients", "many_s", "s", 1), ("phases of one", "one_s", "s", 1), *RATE, *SCANS,
                           ("P95 of a point query", "point_p95_s", "ms", Decimal("0.001"))]),
             "slow": ("Scans that avoid the last device, beside one that needs it",
-                     [*RATE, *SCANS, ("mean of a scan that avoids it", "avoiding_mean_s", "s", 1)])}
+                     [*RATE, *SCANS, ("mean of a wide scan that avoids it", "avoiding_wide_s", "s", 1),
+                      ("mean of a narrow one", "avoiding_narrow_s", "s", 1)])}
 # Keys of lab/arena/compare.py's figures, as rows.
 FIGURES = [("mean stream s", "mean stream time", "s"), ("normalised", "mean normalized latency", ""),
            ("P95 s", "P95", "s"), ("total s", "total time", "s"), ("read GB", "bytes read", "GB"),

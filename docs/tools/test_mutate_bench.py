@@ -54,7 +54,7 @@ class Making(unittest.TestCase):
         said = {(a, 0): fine, (b, 0): fine, (a, 1): [claim("one", False, "7"), claim("two", False)], (a, 2): "panicked",
                 (a, 3): fine, (b, 3): [claim("one", False)]}
         asked, seen = self.make(changes, said, {})
-        self.assertEqual(asked, [(a, 0), (a, 1), (a, 2), (a, 3), (b, 0), (b, 3)])
+        self.assertEqual(asked, [(a, 0), (a, 0), (a, 1), (a, 2), (a, 3), (b, 0), (b, 0), (b, 3)], "without a change two runs agree")
         self.assertEqual(seen[a]["with"]["x.rs: 2 for 1"]["claims"], [{"text": "one", "evidence": "7"}], "two is not of its pattern")
         self.assertEqual(seen[a]["with"]["x.rs: 3 for 1"]["ended"], "panicked")
         self.assertEqual(seen[b]["with"]["x.rs: 4"]["claims"], [], "a claim that vanishes has not failed")
@@ -72,7 +72,7 @@ class Making(unittest.TestCase):
     def test_a_change_is_not_made_where_nothing_of_its_pattern_holds(self):
         command = "coscan bench a --x 1"
         asked, seen = self.make([change()], {(command, 0): [claim("one", False), claim("two")]}, {})
-        self.assertEqual((asked, seen[command]["with"]), ([(command, 0)], {}))
+        self.assertEqual((asked, seen[command]["with"]), (2 * [(command, 0)], {}))
         self.assertEqual(mutate_bench.state(change(), seen), "none holds")
         asked, seen = self.make([change()], {(command, 0): "exit 1"}, {})
         self.assertEqual((asked, seen), ([(command, 0)], {}), "a run that failed without a change is not recorded")
@@ -86,7 +86,7 @@ class Making(unittest.TestCase):
             (Path(folder) / engine_claims.SEEN).parent.mkdir(parents=True)
             for _ in range(2):
                 mutate_bench.see(Path(folder), machine, seen, fail)
-        self.assertEqual(machine.asked, [(command, 0)])
+        self.assertEqual(machine.asked, 2 * [(command, 0)], "they are not asked again")
         self.assertIn("one\n      1.9: does not hold", said.getvalue())
         self.assertEqual(mutate_bench.state(fail, seen), "does not hold")
         self.assertEqual([list(mutate_bench.prune(seen, [fail])), list(mutate_bench.orphans(seen, [fail]))], [[command], []])
@@ -95,6 +95,31 @@ class Making(unittest.TestCase):
         self.assertEqual(mutate_bench.state(fail, seen), "HOLDS")
         self.assertIn("MUTATE-4: 'one' holds", next(mutate_bench.held_after_all(seen, [fail])))
         self.assertEqual(mutate_bench.state(fail, {}), "open")
+
+    def test_one_run_without_a_change_decides_nothing(self):
+        command = "coscan bench a --x 1"
+        slow, usual, other = [claim("one", False, "9")], [claim("one", True, "1"), claim("two")], [claim("one", True, "2"), claim("two", False)]
+        for said, decided, count in (([slow, usual, other], [("one", True, "1"), ("two", False, "not measured")], 3),
+                                     ([usual, usual], [("one", True, "1"), ("two", True, "e")], 2),
+                                     ([usual, slow, slow], [("one", False, "9"), ("two", False, "not measured")], 3)):
+            machine, told = Machine([change()], {}), iter(said)
+            machine.run = lambda *_, told=told: next(told)
+            record = mutate_bench.base(machine, command, 9)
+            self.assertEqual([(one["text"], one["holds"], one["evidence"]) for one in record["claims"]], decided)
+            self.assertEqual((record["runs"], list(told)), (count, []))
+
+    def test_a_command_without_a_change_runs_once_more_and_what_was_seen_stays(self):
+        command, changes = "coscan bench a --x 1", [change(), change(says="3 for 1", claims="^two")]
+        made = {"claims": [{"text": "one", "evidence": "7"}]}
+        seen = {command: {"claims": [claim("one"), claim("two", False)], "with": {"x.rs: 2 for 1": made, "x.rs: 3 for 1": {"claims": []}},
+                          "fresh": {"1000": {"claims": []}}, "commit": "0"}}
+        machine = Machine(changes, {(command, 0): [claim("one", True, "2"), claim("two")]})
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            (Path(folder) / engine_claims.SEEN).parent.mkdir(parents=True)
+            mutate_bench.rebase(Path(folder), machine, seen, changes)
+        record = seen[command]
+        self.assertEqual((record["claims"][0]["evidence"], record["commit"], list(record["fresh"])), ("2", "1234567", ["1000"]))
+        self.assertEqual(record["with"], {"x.rs: 2 for 1": made}, "two holds only now: its change was not judged by it")
 
     def test_records_of_another_list_go(self):
         record = {"claims": [], "with": {"x.rs: 2 for 1": {"claims": []}, "gone": {"claims": []}}}
@@ -139,12 +164,14 @@ class Running(unittest.TestCase):
                 mutate_bench.stamp(program, "HEAD")
 
     def test_promises_are_read_from_the_output(self):
-        said = ("any order  full\n\nkept: smooth is within 1.2 times the best path from 1 % on (1.07 times full at 1 %)\n"
-                "BROKEN: smooth is the best path from 2.5 % on, with ORDER BY (inf times full at 5 %)\n"
+        said = ("any order  full\n\nunproven: smooth is within 1.2 times the best path from 1 % on (1.07 times full at 1 %)\n"
+                "FAILS: smooth is the best path from 2.5 % on, with ORDER BY (inf times full at 5 %)\n"
                 "not measured: smooth is within 1.1 times the full scan at 100 %\n")
-        self.assertEqual(mutate_bench.claims_of({"points": []}, said),
-                         [claim("smooth is within 1.2 times the best path from 1 % on", True, "1.07 times full at 1 %"),
-                          claim("smooth is the best path from 2.5 % on, with ORDER BY", False, "inf times full at 5 %")])
+        before = said.replace("unproven: ", "kept: ").replace("FAILS: ", "BROKEN: ")
+        for text in (said, before):
+            self.assertEqual(mutate_bench.claims_of({"points": []}, text),
+                             [claim("smooth is within 1.2 times the best path from 1 % on", True, "1.07 times full at 1 %"),
+                              claim("smooth is the best path from 2.5 % on, with ORDER BY", False, "inf times full at 5 %")])
 
     def test_a_seed_has_the_dependencies_alone(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -51,7 +51,7 @@ class Fresh(unittest.TestCase):
             (root / engine_claims.SEEN).parent.mkdir(parents=True)
             said = self.run_all(root, machine, seen, 2)
             data = root / "mutants/fresh"
-            self.assertEqual(machine.asked, [SMALL, RIVAL, QPIPE, f"{SMALL} --seed 1000 --data {data}", f"{RIVAL} --seed 1000", f"{QPIPE} --seed 1000",
+            self.assertEqual(machine.asked, [SMALL, SMALL, RIVAL, RIVAL, QPIPE, QPIPE, f"{SMALL} --seed 1000 --data {data}", f"{RIVAL} --seed 1000", f"{QPIPE} --seed 1000",
                                              f"{SMALL} --seed 2000 --data {data}", f"{RIVAL} --seed 2000", f"{QPIPE} --seed 2000"])
             self.assertIn(f"{SMALL}\n  held in 1 of 2: FALLS SHORT: one\n", said)
             self.assertIn(f"{QPIPE}\n  held in 1 of 1, as is known: one\n", said)

@@ -94,7 +94,7 @@ class Reports(unittest.TestCase):
         self.assertIn("Unproven:\n\n- one: e", text)
         self.assertNotIn("two", text)
         sections = {"a-b": [(1, "x", {"report": {"claims": claims}}), (2, "y", {"tables": []})]}
-        self.assertEqual(pages.tally(sections, ["a-b"], [])[-1], "| a b | 3 | 1 | 1 | 1 | 1 |")
+        self.assertEqual(pages.tally(sections, ["a-b"], [])[-1], "| a b | 3 | 1 | 1 | 1 | 1 | 0 |")
         self.assertEqual(pages.claim_words(sections, [], "x", "thr"), "holds (9 of 10 fresh seeds); fails with *x.rs: 2 for 1*")
         self.assertEqual(pages.claim_words(sections, [], "x", "two"), "does not hold")
         for held, of, word in ((8, 10, "fails"), (9, 10, "holds"), (17, 20, "fails"), (18, 20, "holds"), (0, 9, "holds")):
@@ -109,7 +109,9 @@ class Reports(unittest.TestCase):
         engine = [{"text": "one", "holds": True, "evidence": "e1", "command": "coscan bench a --x 1",
                    "mutation": {"changed": "x.rs: 2 for 1", "seen": "e2"}},
                   {"text": "two", "holds": True, "evidence": "e", "command": "coscan bench b"}]
-        self.assertEqual(pages.tally({}, [], engine)[-1], "| on the engine | 2 | 1 | 0 | 1 | 0 |")
+        self.assertEqual(pages.tally({}, [], engine)[-1], "| on the engine | 2 | 1 | 0 | 1 | 0 | 0 |")
+        entries = [{"of": "engine", "claims": ["on", "one", "three"]}, {"of": "x", "claims": ["two"]}]
+        self.assertEqual(pages.tally({}, [], engine, entries)[-1], "| on the engine | 2 | 1 | 0 | 1 | 0 | 1 |", "a claim counts once")
         self.assertEqual(pages.claim_words({}, engine, "engine", "one"), "holds; fails with *x.rs: 2 for 1*")
         self.assertEqual(pages.claim_words({}, engine, "engine", "three"), "to be measured")
         text = "\n".join(pages.engine_lines(engine))

@@ -9,14 +9,16 @@
 //! than devices and buffer have where there are many.
 //! `slow`: scans that avoid the last device, by themselves and beside one client whose scans need
 //! it, with that device as fast as the others and a tenth as fast. Where it is as fast, that
-//! client shares their reads from beginning to end.
+//! client shares their reads from beginning to end. Every setting has the same list of scans: in a
+//! fixed time a setting would have more of the short scans than another, and a mean over unlike
+//! scans.
 
 use std::time::Duration;
 
 use coscan_study::percentile;
 
 use super::ground::{Disks, Ground, Setting};
-use super::load::{Changing, Load, Outcome, Usage};
+use super::load::{Changing, Lists, Load, Outcome, Usage};
 use super::results::{CHANGING, MIX, Point, SCAN, SLOW};
 use crate::error::Result;
 use crate::results::mean;
@@ -207,17 +209,20 @@ async fn changing(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
 /// client.
 const PHASE_SCANS: usize = 2;
 
+/// How often each scan that avoids the slow device runs. The first fills an empty buffer.
+pub(crate) const AVOIDING_SCANS: usize = 3;
+
 async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     let queries = ground.queries();
-    let (avoiding, needing) = (queries.avoiding.clone(), queries.needing);
-    let without = Load {
-        clients: avoiding.iter().map(|&query| vec![query]).collect(),
-        time: ground.options.time,
-        seed: ground.options.seed,
-        ..Load::default()
+    let ([wide, narrow], needing) = (queries.avoiding, queries.needing);
+    let without = Lists {
+        once: vec![vec![wide; AVOIDING_SCANS], vec![narrow; AVOIDING_SCANS]],
+        beside: Vec::new(),
     };
-    let mut with = without.clone();
-    with.clients.push(vec![needing]);
+    let with = Lists {
+        beside: vec![vec![needing]],
+        ..without.clone()
+    };
     let settings = [
         (WITHOUT, Disks::Each, without),
         (ALIKE, Disks::Each, with.clone()),
@@ -225,22 +230,29 @@ async fn slow(ground: &mut Ground<'_>) -> Result<Vec<Point>> {
     ];
     ground.begin(SLOW, settings.len());
     let mut points = Vec::new();
-    for (name, disks, load) in settings {
+    for (name, disks, lists) in settings {
         let setting = Setting::new(name, disks);
-        let outcome = ground.bear(&setting, &load).await?;
+        let outcome = ground.bear_lists(&setting, &lists).await?;
         ground.advance();
-        let avoided = outcome
-            .scans
-            .iter()
-            .filter(|(query, _)| avoiding.contains(query));
-        let avoided: Vec<f64> = avoided.map(|(_, seconds)| *seconds).collect();
-        let avoiding_mean_s = (!avoided.is_empty()).then(|| mean(avoided.iter().copied()));
+        // What a point says of its load.
+        let clients = Load {
+            clients: [lists.once, lists.beside].concat(),
+            ..Load::default()
+        };
         points.push(Point {
-            avoiding_mean_s,
-            ..loaded_point(SLOW, &setting, &load, outcome)
+            avoiding_wide_s: list_mean_s(&outcome, wide),
+            avoiding_narrow_s: list_mean_s(&outcome, narrow),
+            ..loaded_point(SLOW, &setting, &clients, outcome)
         });
     }
     Ok(points)
+}
+
+/// The mean seconds of a scan of the lists; None if the list was given up.
+fn list_mean_s(outcome: &Outcome, query: usize) -> Option<f64> {
+    let of = outcome.scans.iter().filter(|(of, _)| *of == query);
+    let of: Vec<f64> = of.map(|(_, seconds)| *seconds).collect();
+    (of.len() == AVOIDING_SCANS).then(|| mean(of.into_iter()))
 }
 
 fn loaded_point(experiment: &str, setting: &Setting, load: &Load, outcome: Outcome) -> Point {

@@ -3,17 +3,19 @@
 //! Clients scan, each one query after the other, until the time is up. Meanwhile point queries
 //! arrive whether or not earlier ones are answered. The scans go on until all point queries are
 //! answered, so no point query is left out because it took long. A load that changes has phases: a
-//! phase ends when its clients have answers to a fixed list of queries.
+//! phase ends when its clients have answers to a fixed list of queries. Lists are such a phase by
+//! itself, beside clients that repeat their queries.
 //! L1: the first [`WARM_UP`], in which clients fill an empty buffer, is not counted, except in a
-//! load that changes: there every phase counts whole, so in every setting the first phase fills the
-//! buffer at the phase's cost. L2: the scans of a point have ended before the next point begins.
+//! load that changes and in lists: there every phase counts whole, so in every setting the first
+//! phase fills the buffer at the phase's cost. L2: the scans of a point have ended before the next
+//! point begins.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::ground::{Ground, Setting};
 use super::results::DeviceUse;
@@ -44,6 +46,16 @@ pub(crate) struct Changing {
     pub(crate) points: Vec<usize>,
     /// The seed of the arrivals.
     pub(crate) seed: u64,
+}
+
+/// Clients that run a list of queries once, beside clients that repeat theirs until the lists have
+/// ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    /// The queries of each client that runs them once.
+    pub(crate) once: Vec<Vec<usize>>,
+    /// The queries of each client beside them.
+    pub(crate) beside: Vec<Vec<usize>>,
 }
 
 /// The result of a load.
@@ -97,6 +109,10 @@ struct Done {
 
 /// The time before anything is counted.
 const WARM_UP: Duration = Duration::from_secs(1);
+
+/// Lists are given up after this time. They take seconds, and a minute if each scan waits for a
+/// device that is a tenth as fast.
+const LISTS_MAX: Duration = Duration::from_secs(300);
 
 /// Queries with their statements.
 type Asks = Arc<[(usize, Arc<str>)]>;
@@ -220,6 +236,53 @@ impl Ground<'_> {
             usage,
         };
         Ok((outcome, phases))
+    }
+
+    /// Runs the lists in this setting. The outcome has all scans that ended before the last list
+    /// did, and none of a list that was given up.
+    ///
+    /// # Errors
+    /// As [`Ground::bear`].
+    pub(crate) async fn bear_lists(&mut self, setting: &Setting, lists: &Lists) -> Result<Outcome> {
+        let arena = Arc::new(self.arena(setting).await?);
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let before = Metered::now(&arena);
+        let mut others = JoinSet::new();
+        for asks in &lists.beside {
+            others.spawn(over_and_over(
+                Arc::clone(&arena),
+                self.asks(asks),
+                tell.clone(),
+            ));
+        }
+        let mut clients = JoinSet::new();
+        for asks in &lists.once {
+            clients.spawn(each_once(Arc::clone(&arena), self.asks(asks)));
+        }
+        let deadline = Instant::now() + LISTS_MAX;
+        let mut all = Vec::new();
+        while let Ok(Some(done)) = timeout_at(deadline, clients.join_next()).await {
+            let done = done.map_err(|error| BenchError::engine("a client", error))??;
+            all.extend(done);
+        }
+        let usage = self.since(setting, &before, &Metered::now(&arena));
+        // L2.
+        clients.shutdown().await;
+        others.shutdown().await;
+        drop(tell);
+        while let Some(done) = told.recv().await {
+            all.push(done?);
+        }
+        let mut scans = Vec::with_capacity(all.len());
+        for done in all {
+            scans.push((done.query, done.latency.as_secs_f64()));
+            self.compare(done.query, &setting.name, done.answer)?;
+        }
+        Ok(Outcome {
+            scans,
+            points: Vec::new(),
+            usage,
+        })
     }
 
     /// Runs one query alone; returns its time and what it used.

@@ -231,6 +231,11 @@ mod tests {
         let phases = |point: &Point| point.many_s.unwrap() + point.one_s.unwrap();
         assert!(changing.iter().all(|point| point.time_s >= phases(point)));
         assert_eq!(of(SLOW).len(), 3);
+        let each_ended = |point: &Point| {
+            let means = point.avoiding_wide_s.zip(point.avoiding_narrow_s);
+            means.is_some() && point.scans >= 2 * experiments::AVOIDING_SCANS
+        };
+        assert!(of(SLOW).into_iter().all(each_ended), "{results:?}");
         let last = |point: &Point| point.devices.last().map(|device| device.limit);
         assert_eq!(
             of(SLOW).into_iter().map(last).collect::<Vec<_>>(),

@@ -26,8 +26,8 @@ pub(crate) struct Queries {
     pub(crate) clients: Vec<Vec<usize>>,
     /// Point queries, run in turn.
     pub(crate) points: Vec<usize>,
-    /// Scans that need nothing from the last device.
-    pub(crate) avoiding: Vec<usize>,
+    /// Scans that need nothing from the last device: a wide one and a narrow one.
+    pub(crate) avoiding: [usize; 2],
     /// A scan that needs the last device.
     pub(crate) needing: usize,
 }
@@ -102,7 +102,7 @@ impl Queries {
             whole,
             clients,
             points,
-            avoiding: avoiding.to_vec(),
+            avoiding,
             needing,
             all,
         }

@@ -74,8 +74,8 @@ pub struct Point {
     pub parallelism: Option<u32>,
     /// Whether pages that a query waits for could overtake loads.
     pub reserve: bool,
-    /// How long was measured, all rounds together; for [`CHANGING`] the time of the same queries in
-    /// every setting.
+    /// How long was measured, all rounds together; for [`CHANGING`] and [`SLOW`] the time of the
+    /// same queries in every setting.
     pub time_s: f64,
     /// Of it, the phases with many clients.
     pub many_s: Option<f64>,
@@ -95,9 +95,11 @@ pub struct Point {
     pub scans: usize,
     /// Mean seconds of those scans.
     pub scan_mean_s: f64,
-    /// Mean seconds of the scans that needed nothing from the last device; none if no such scan
-    /// ended.
-    pub avoiding_mean_s: Option<f64>,
+    /// Mean seconds of the wide scan that needed nothing from the last device, over the same number
+    /// of runs in every setting; none if not all of them ended.
+    pub avoiding_wide_s: Option<f64>,
+    /// The same of the narrow one.
+    pub avoiding_narrow_s: Option<f64>,
     /// Point queries that arrived meanwhile.
     pub points: usize,
     /// Median latency of the point queries.

@@ -51,10 +51,16 @@ fn experiments(results: &ParallelResults) -> [(&'static str, String, Vec<Column>
         ("P50", |point| seconds(point.points, point.point_p50_s)),
         ("P95", |point| seconds(point.points, point.point_p95_s)),
     ];
-    let avoiding: [Column; 1] = [("avoiding it", |point| {
-        let mean = point.avoiding_mean_s;
-        mean.map_or_else(dash, quantities::seconds)
-    })];
+    let avoiding: [Column; 2] = [
+        ("avoiding it, wide", |point| {
+            let mean = point.avoiding_wide_s;
+            mean.map_or_else(dash, quantities::seconds)
+        }),
+        ("narrow", |point| {
+            let mean = point.avoiding_narrow_s;
+            mean.map_or_else(dash, quantities::seconds)
+        }),
+    ];
     let devices: [Column; 4] = [
         ("read", |point| quantities::bytes(point.read_bytes)),
         ("a second", |point| rate(point.bytes_per_second)),

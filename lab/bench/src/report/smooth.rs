@@ -156,7 +156,7 @@ mod tests {
         for words in [
             "class=\"best\">1.00 s",
             "&gt; 9.00 s",
-            "kept: smooth is",
+            "unproven: smooth is",
             "any order",
         ] {
             assert!(page.contains(words), "{words}: {page}");

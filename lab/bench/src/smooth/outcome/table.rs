@@ -142,7 +142,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("kept: smooth is within 1.1 times the full scan"),
+            text.contains("unproven: smooth is within 1.1 times the full scan"),
             "{text}"
         );
         assert!(!text.contains("ORDER BY"), "{text}");

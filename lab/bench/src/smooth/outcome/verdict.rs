@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use coscan_study::Claim;
+
 use super::results::SmoothResults;
 
 /// A promise and its outcome.
@@ -89,6 +91,22 @@ impl Verdict {
     pub fn kept(&self) -> Option<bool> {
         self.worst.map(|worst| worst.ratio <= self.at_most)
     }
+
+    /// The promise as a claim, as other experiments have them; None if no point was measured.
+    #[must_use]
+    pub fn claim(&self) -> Option<Claim> {
+        let (holds, worst) = (self.kept()?, self.worst?);
+        let evidence = format!(
+            "{:.2} times {} at {} %",
+            worst.ratio, worst.other, worst.selectivity
+        );
+        Some(Claim::new(self.text(), holds, evidence))
+    }
+
+    fn text(&self) -> String {
+        let order = if self.order_by { ", with ORDER BY" } else { "" };
+        format!("smooth is {}{order}", self.promise)
+    }
 }
 
 /// The verdicts on a run; those without ORDER BY come first. Empty if no smooth scan was measured.
@@ -144,21 +162,13 @@ fn compared(
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kept = match self.kept() {
-            Some(true) => "kept",
-            Some(false) => "BROKEN",
-            None => "not measured",
-        };
-        let order = if self.order_by { ", with ORDER BY" } else { "" };
-        write!(f, "{kept}: smooth is {}{order}", self.promise)?;
-        if let Some(worst) = self.worst {
-            write!(
-                f,
-                " ({:.2} times {} at {} %)",
-                worst.ratio, worst.other, worst.selectivity
-            )?;
+        match self.claim() {
+            Some(claim) => {
+                let (verdict, text) = (claim.verdict(), claim.text);
+                write!(f, "{verdict}: {text} ({})", claim.evidence)
+            }
+            None => write!(f, "not measured: {}", self.text()),
         }
-        Ok(())
     }
 }
 
@@ -199,9 +209,10 @@ mod tests {
         assert_eq!(kept, [Some(true), Some(true), Some(false)]);
         assert_eq!(
             verdicts[2].to_string(),
-            "BROKEN: smooth is within 1.1 times the full scan at 100 % (1.15 times full at 100 %)"
+            "FAILS: smooth is within 1.1 times the full scan at 100 % (1.15 times full at 100 %)"
         );
-        assert!(verdicts[0].to_string().starts_with("kept: "));
+        // No change of the code was made that breaks it, which the run would have to say.
+        assert!(verdicts[0].to_string().starts_with("unproven: "));
     }
 
     #[test]
@@ -218,6 +229,8 @@ mod tests {
         let best = verdicts.last().unwrap();
         assert_eq!((best.order_by, best.kept()), (true, Some(false)));
         assert_eq!(verdicts[2].kept(), None, "100 % was not measured");
+        let text = "not measured: smooth is within 1.1 times the full scan at 100 %, with ORDER BY";
+        assert_eq!(verdicts[2].to_string(), text);
     }
 
     #[test]
