@@ -20,14 +20,13 @@ Not here: what else clients do beside each other (`soak.py`).
 
 import argparse
 import collections
+import itertools
 import json
 import os
 import sys
 import tempfile
 import threading
 import time
-
-import psycopg
 
 import limits
 import matrix
@@ -48,6 +47,13 @@ CONNECT_S = 20
 AGAIN = "run again"
 
 
+def keys_after(number):
+    """The keys that the query of a client returns first, as many as it fetches. Of each 32 numbers
+    TPC-H uses the first eight."""
+    used = (key for key in itertools.count(number + 1) if key % 32 < 8)
+    return list(itertools.islice(used, FIRST_ROWS + THEN_ROWS))
+
+
 def fault(keys, number):
     """What is wrong with the keys that a client has fetched, in words; `None` if nothing is."""
     if len(keys) != FIRST_ROWS + THEN_ROWS:
@@ -56,11 +62,16 @@ def fault(keys, number):
         return f"the first key is {keys[0]}, which the predicate excludes"
     if any(left >= right for left, right in zip(keys, keys[1:])):
         return "the keys are not in order"
+    if keys != keys_after(number):
+        wrong = next(had for had, key in zip(keys, keys_after(number)) if had != key)
+        return f"a row before the one of {wrong} is missing"
     return None
 
 
 def fetch(dsn, number, batch_rows):
     """The keys that a client fetches from its cursor."""
+    import psycopg  # Here, because the tests of this file run without it.
+
     with psycopg.connect(dsn, autocommit=True, connect_timeout=CONNECT_S) as connection:
         if batch_rows:
             connection.execute(f"set datafusion.execution.batch_size = {batch_rows}")
@@ -80,11 +91,12 @@ def client(dsn, number, batch_rows, counts):
     began = time.monotonic()
     try:
         keys = fetch(dsn, number, batch_rows)
-    except psycopg.Error as error:
-        if error.sqlstate is None:
-            counts.lost(str(error))
+    except Exception as error:  # Whatever it is: a client that counts nowhere would pass for a served one.
+        code = getattr(error, "sqlstate", None)
+        if code is None:
+            counts.lost(f"{type(error).__name__}: {error}")
         else:
-            counts.failed(error.sqlstate, str(error))
+            counts.failed(code, str(error))
         return
     found = fault(keys, number)
     if found:

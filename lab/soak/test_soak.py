@@ -9,6 +9,7 @@ import socket
 import tempfile
 import time
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 
 import answers
@@ -77,12 +78,28 @@ class Cursors(unittest.TestCase):
         return counts
 
     def test_rows_are_judged_by_their_number_and_order(self):
-        keys = list(range(4, 4 + cursors.FIRST_ROWS + cursors.THEN_ROWS))
+        keys = cursors.keys_after(3)
+        self.assertEqual((keys[:6], cursors.keys_after(7)[:2]), ([4, 5, 6, 7, 32, 33], [32, 33]))
         self.assertIsNone(cursors.fault(keys, 3))
         self.assertIn("excludes", cursors.fault(keys, 4))
         self.assertIn("3099 rows", cursors.fault(keys[1:], 3))
         self.assertIn("order", cursors.fault([*keys[:-2], keys[-1], keys[-2]], 3))
         self.assertIn("order", cursors.fault([*keys[:-1], keys[-2]], 3))
+        later = [*keys[:7], *keys[8:], cursors.keys_after(keys[-1])[0]]
+        self.assertIn(f"before the one of {keys[8]}", cursors.fault(later, 3))
+
+    def test_each_client_counts_once_whatever_ends_it(self):
+        class Refused(Exception):
+            sqlstate = "53200"
+
+        for ended, counted in (
+            (Refused("no"), "refused"), (OSError("closed"), "lost"), (TypeError("odd"), "lost"),
+            (cursors.keys_after(0), "answered"), ([], "wrong"),
+        ):
+            counts, fetched = tally.Tally(), unittest.mock.Mock(side_effect=[ended])
+            with unittest.mock.patch.object(cursors, "fetch", fetched):
+                self.assertEqual(cursors.crowd("", 1, None, counts), 0)
+            self.assertEqual(dict(counts.ends), {counted: 1})
 
     def test_no_two_clients_sort_the_same(self):
         self.assertEqual(len({cursors.QUERY.format(number) for number in range(24)}), 24)
