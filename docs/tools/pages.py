@@ -126,8 +126,10 @@ def pages(docs):
 def corrections(root, sections):
     """The claims that had another check, each of a result that is there."""
     entries = corrected.read(root)
+    recorded = [claim for record in engine_claims.read_seen(root).values() for claim in record["claims"]]
+    claims = {name: claims_of(result) for results in sections.values() for _, name, result in results}
     try:
-        corrected.check(entries, {name: claims_of(result) for results in sections.values() for _, name, result in results})
+        corrected.check(entries, {**claims, corrected.ENGINE: recorded})
     except corrected.Unknown as unknown:
         raise Wrong(str(unknown)) from None
     return entries

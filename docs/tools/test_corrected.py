@@ -20,8 +20,10 @@ class Corrected(unittest.TestCase):
         self.assertEqual([corrected.count(entries, name, CLAIMS) for name in "abc"], [1, 1, 0])
 
     def test_an_entry_about_no_claim_is_refused(self):
-        corrected.check([entry(), entry(of="engine", claims=["to be measured"])], {"a": CLAIMS})
-        for wrong in (entry(claims=["one", "three"]), entry(of="b"), entry(when="x")):
+        corrected.check([entry(), entry(of="engine", claims=["two"])], {"a": CLAIMS, "engine": CLAIMS})
+        corrected.check([entry(of="engine", claims=["one", "to be measured"], unmeasured=["to be"])], {"engine": CLAIMS})
+        for wrong in (entry(claims=["one", "three"]), entry(of="b"), entry(when="x"), entry(of="engine"), entry(unmeasured=["one"]),
+                      entry(of="engine", claims=["to be measured"], unmeasured=["to be measured"] + ["else"])):
             with self.assertRaisesRegex(corrected.Unknown, "CORRECTED-1"):
                 corrected.check([wrong], {"a": CLAIMS})
 
