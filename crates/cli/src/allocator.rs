@@ -5,11 +5,12 @@
 //! of a second are returned, so that hash tables can use what chunks and arrays held. A background
 //! thread of the allocator does this even if no query runs. There are few arenas, because no arena
 //! can use another's free pages. Under a limit below [`LITTLE_BYTES`] pages are returned at once:
-//! 24 clients in 150 MiB take 344 MiB instead of 390 to 418. Rejected: mimalloc 3. In the soak (24 clients in 1.5 GB) it took
-//! 0.8 GB of uncounted memory after twelve seconds, and 1.2 GB when the kernel killed the process;
-//! jemalloc takes 0.29 GB at most. Twelve TPC-H clients in memory took 1.3 times the time, 1.2 to
-//! 1.4 times the processor time and 0.65 GB more. Its large pages add to that (270 MB uncounted
-//! instead of 160, after sixteen streams over lineitem), and save nothing.
+//! 24 clients in 150 MiB take 344 MiB instead of 390 to 418. Rejected: mimalloc 3. In the soak (24
+//! clients in 1.5 GB) it took 0.8 GB of uncounted memory after twelve seconds, and 1.2 GB when the
+//! kernel killed the process; jemalloc takes 0.29 GB at most. Twelve TPC-H clients in memory took
+//! 1.3 times the time, 1.2 to 1.4 times the processor time and 0.65 GB more. Its large pages add
+//! to that (270 MB uncounted instead of 160, after sixteen streams over lineitem), and save
+//! nothing.
 //!
 //! The only unsafe code of this crate: jemalloc reads its options from a symbol, and is told others
 //! by pointers.
