@@ -21,8 +21,8 @@ class Corrected(unittest.TestCase):
 
     def test_an_entry_about_no_claim_is_refused(self):
         corrected.check([entry(), entry(of="engine", claims=["two"])], {"a": CLAIMS, "engine": CLAIMS})
-        corrected.check([entry(of="engine", claims=["one", "to be measured"], unmeasured=["to be"])], {"engine": CLAIMS})
-        for wrong in (entry(claims=["one", "three"]), entry(of="b"), entry(when="x"), entry(of="engine"), entry(unmeasured=["one"]),
+        corrected.check([entry(of=name, claims=["one", "to be measured"], unmeasured=["to be"]) for name in ("engine", "a")], {"a": CLAIMS, "engine": CLAIMS})
+        for wrong in (entry(claims=["one", "three"]), entry(of="b"), entry(when="x"), entry(of="engine"), entry(unmeasured=["two"]),
                       entry(of="engine", claims=["to be measured"], unmeasured=["to be measured"] + ["else"])):
             with self.assertRaisesRegex(corrected.Unknown, "CORRECTED-1"):
                 corrected.check([wrong], {"a": CLAIMS})

@@ -10,6 +10,7 @@ use coscan_cluster::{Cluster, Nodes};
 use coscan_quantities as quantities;
 use coscan_rewrite::PAGE_ROWS_MAX;
 
+use crate::allocator;
 use crate::failure::Failure;
 
 /// A table, as `NAME=PATH`.
@@ -126,6 +127,10 @@ impl Settings {
     pub(crate) fn engine(&self) -> Result<Engine, Failure> {
         let engine = Engine::new(self.config.clone())?;
         engine.memory().own_process();
+        engine.memory().on_limit(|bytes| {
+            allocator::limited_to(bytes);
+            true
+        });
         Ok(engine)
     }
 }

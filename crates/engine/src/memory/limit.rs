@@ -47,11 +47,19 @@ fn budget_bytes(available: u64) -> u64 {
     share.min(available - share.min(UNACCOUNTED_BYTES))
 }
 
-/// The room for uncounted memory beside a budget: as much as [`default_budget_bytes`] leaves.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // A positive number below 2^63.
-pub(crate) fn unaccounted_bytes(budget: u64) -> u64 {
-    let all = (budget as f64 / DEFAULT_SHARE) as u64;
-    all.saturating_sub(budget).max(UNACCOUNTED_BYTES)
+/// How much more than a limit a process may take that only runs queries, its code included, where
+/// the limit is lower than the default one, in bytes: 24 clients need 180 MB, and more memory has
+/// more of what is not counted.
+const BESIDE_BYTES: u64 = 200 << 20;
+const BESIDE: u64 = 8;
+
+/// How much more than `limit` a process may take that has `available` bytes in all: all of that
+/// under the default limit.
+pub(crate) fn beside_bytes(limit: u64, available: u64) -> u64 {
+    if limit >= budget_bytes(available) {
+        return available.saturating_sub(limit);
+    }
+    BESIDE_BYTES.max(limit / BESIDE)
 }
 
 /// `MemTotal` of `/proc/meminfo`.
@@ -120,8 +128,17 @@ mod tests {
         assert_eq!(budget_bytes(700 * MIB), 380 * MIB);
         assert_eq!(budget_bytes(100 * MIB), 20 * MIB);
         assert_eq!(budget_bytes(0), 0);
-        assert_eq!(unaccounted_bytes(256 * MIB), 320 * MIB);
-        assert_eq!(unaccounted_bytes(7_000 * MIB), 1_750 * MIB);
+    }
+
+    #[test]
+    fn a_process_takes_little_more_than_a_limit_that_was_set() {
+        const MIB: u64 = 1 << 20;
+        for limit in [150, 600, 1_500] {
+            assert_eq!(beside_bytes(limit * MIB, 24_000 * MIB), 200 * MIB);
+        }
+        assert_eq!(beside_bytes(8_000 * MIB, 24_000 * MIB), 1_000 * MIB);
+        assert_eq!(beside_bytes(19_200 * MIB, 24_000 * MIB), 4_800 * MIB);
+        assert_eq!(beside_bytes(380 * MIB, 700 * MIB), 320 * MIB);
     }
 
     #[test]

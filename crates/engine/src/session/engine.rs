@@ -111,7 +111,7 @@ impl Engine {
         };
         let budget = MemoryBudget::new(limit);
         budget.verify_checksums(config.checksums);
-        budget.bound_process(limit::available_bytes(), limit::unaccounted_bytes);
+        budget.bound_process(limit::available_bytes(), limit::beside_bytes);
         budget.keep_time();
         // Memory is reclaimed in the order in which its holders are created: states of chunks go
         // before what shared operators retain, because the board is created before the resources.

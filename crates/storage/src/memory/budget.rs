@@ -296,9 +296,10 @@ impl MemoryBudget {
     }
 
     /// Bounds the memory of the whole process, counted or not, to `bytes`: if the process takes
-    /// more, less may be counted. `beside` gives the room, in bytes, beside a limit for what is
-    /// not counted. Only the first call has an effect.
-    pub fn bound_process(&self, bytes: u64, beside: fn(u64) -> u64) {
+    /// more, less may be counted. `beside` says how much more than a limit a process may take that
+    /// only runs queries, in bytes: of the limit, and of `bytes`. Only the first call has an
+    /// effect.
+    pub fn bound_process(&self, bytes: u64, beside: fn(limit: u64, all: u64) -> u64) {
         self.process.bound(bytes, beside);
     }
 
