@@ -171,6 +171,11 @@ mod tests {
             engine.memory().set_limit(limit);
             assert_eq!(width(), files);
         }
+        let query = QueryMemory::of_session(engine.runtime()).unwrap();
+        let running = query.environment(engine.runtime());
+        engine.memory().set_limit(1 << 30);
+        let width = running.disk_manager.max_spill_merge_fan_in();
+        assert_eq!(width, 32, "of a query that runs while the limit changes");
         let foreign = RuntimeEnvBuilder::new()
             .with_memory_pool(Arc::clone(&engine.runtime().memory_pool))
             .with_max_spill_merge_fan_in(7)
