@@ -41,6 +41,7 @@ mod task;
 use std::any::Any;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -93,6 +94,8 @@ pub struct Running {
     next_run: Option<Task<Result<NextRun<Streams>>>>,
     /// The memory of the batch taken last.
     taken: Option<MemoryReservation>,
+    /// Set when it fails, if its transaction is to know.
+    has_failed: Option<Arc<AtomicBool>>,
 }
 
 impl Running {
@@ -119,6 +122,7 @@ impl Running {
             again: None,
             next_run: None,
             taken: None,
+            has_failed: None,
         }
     }
 
@@ -131,6 +135,11 @@ impl Running {
     /// From now on the query is run again if others keep it from memory.
     pub(crate) fn may_run_again(&mut self, again: Again<Streams>) {
         self.again = Some(again);
+    }
+
+    /// From now on its failure is told there.
+    pub(crate) fn tell(&mut self, has_failed: Arc<AtomicBool>) {
+        self.has_failed = Some(has_failed);
     }
 
     /// The next batch, or `None` after the last. Releases the memory of the batch before. Cancel
@@ -151,6 +160,19 @@ impl Running {
     /// # Errors
     /// As [`Running::next`].
     pub async fn next_in_turn<T, F: Future<Output = T>>(
+        &mut self,
+        wait_for_turn: impl Fn() -> F,
+    ) -> Result<Option<(RecordBatch, Option<T>)>> {
+        let next = self.take_in_turn(wait_for_turn).await;
+        if next.is_err()
+            && let Some(has_failed) = &self.has_failed
+        {
+            has_failed.store(true, Ordering::Release);
+        }
+        next
+    }
+
+    async fn take_in_turn<T, F: Future<Output = T>>(
         &mut self,
         wait_for_turn: impl Fn() -> F,
     ) -> Result<Option<(RecordBatch, Option<T>)>> {
@@ -249,7 +271,7 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::compute::concat_batches;

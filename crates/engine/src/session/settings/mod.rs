@@ -92,6 +92,8 @@ pub struct SessionSettings {
     /// The settings that SET LOCAL changed in this transaction, with their old values
     /// (`local.rs`).
     local: Local,
+    /// Whether the program whose session this is has a block.
+    in_block: bool,
 }
 
 impl SessionSettings {
@@ -109,7 +111,18 @@ impl SessionSettings {
             rights: Rights::of(state.config()),
             board: state.config().get_extension().unwrap_or_default(),
             local: Local::new(),
+            in_block: false,
         }
+    }
+
+    /// Notes that a program's block begins or ends.
+    pub(crate) fn note_block(&mut self, begins: bool) {
+        self.in_block = begins;
+    }
+
+    /// Whether a program's block is open.
+    pub(crate) fn is_in_block(&self) -> bool {
+        self.in_block
     }
 
     /// Whether the session may name files of the server, and so may see their folders in messages.
