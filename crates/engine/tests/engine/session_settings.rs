@@ -2,6 +2,8 @@
 //! server's client finds; a setting belongs to its session; the end of a block, and ROLLBACK TO,
 //! restore what it set; its modes are settings, and so are those of a statement outside of it.
 
+use std::sync::Arc;
+
 use crate::common::rows;
 use coscan::running::Answer;
 use coscan::{
@@ -127,6 +129,53 @@ async fn a_confined_session_does_not_set_what_all_share() {
         };
         assert!(is_denied(&refused), "{sql}: {refused}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_of_the_environment_are_settings_and_reset_returns_to_what_all_share() {
+    let session = session();
+    let pool = || Arc::clone(&session.context().runtime_env().memory_pool);
+    let shared = pool();
+    let (limit, fan_in) = (
+        "datafusion.runtime.memory_limit",
+        "datafusion.runtime.max_spill_merge_fan_in",
+    );
+    let (first_limit, first_fan_in) = (show(&session, limit).await, show(&session, fan_in).await);
+    rows(&session, &format!("SET {limit} = '64M'")).await;
+    rows(&session, &format!("SET {fan_in} = '7'")).await;
+    assert_eq!(show(&session, limit).await, "64M");
+    assert!(!Arc::ptr_eq(&pool(), &shared));
+    rows(&session, &format!("RESET {limit}")).await;
+    assert_eq!(show(&session, limit).await, first_limit);
+    assert!(Arc::ptr_eq(&pool(), &shared));
+    assert_eq!(show(&session, fan_in).await, "7", "it stays");
+
+    rows(&session, "BEGIN").await;
+    rows(&session, &format!("SET LOCAL {fan_in} = '9'")).await;
+    assert_eq!(show(&session, fan_in).await, "9");
+    rows(&session, "COMMIT").await;
+    assert_eq!(show(&session, fan_in).await, "7");
+    rows(&session, "BEGIN").await;
+    rows(&session, &format!("SET {fan_in} = '9'")).await;
+    rows(&session, "ROLLBACK").await;
+    assert_eq!(show(&session, fan_in).await, "7");
+    let all = rows(&session, "SHOW ALL").await;
+    assert!(
+        all.iter()
+            .any(|row| row.starts_with(&format!("{fan_in}|7|")))
+    );
+    rows(&session, "RESET ALL").await;
+    assert_eq!(show(&session, fan_in).await, first_fan_in);
+    for verb in ["SHOW", "RESET"] {
+        let sql = format!("{verb} datafusion.runtime.no_such");
+        let refused = session.sql(&sql).await.err().unwrap();
+        assert_eq!(code(&refused), Some("42704"), "{sql}: {refused}");
+    }
+    // It would name a folder of the server.
+    let refused = confined()
+        .sql("SHOW datafusion.runtime.temp_directory")
+        .await;
+    assert_eq!(code(&refused.err().unwrap()), Some("42704"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -48,13 +48,16 @@ use arrow::array::RecordBatch;
 use coscan_pg::output::IntervalStyle;
 use coscan_pg::{PgError, zone_name, zone_text};
 use datafusion::error::Result;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, TransactionMode};
 
 use self::custom::is_custom;
 use self::known::{KNOWN, Known, MESSAGES, Rule, find};
 use self::local::Local;
-use self::options::{CHECKSUMS, DEFAULT_SCHEMA, MEMORY, TIME_ZONE, configure, entry, restore};
+use self::options::{
+    CHECKSUMS, DEFAULT_SCHEMA, MEMORY, TIME_ZONE, configure, entry, is_of_environment, restore,
+};
 use self::values::{check_fixed, given, invalid, on_or_off, one_of, show_duration};
 use crate::notices::Severity;
 use crate::right::Rights;
@@ -92,6 +95,12 @@ pub struct SessionSettings {
     /// The settings that SET LOCAL changed in this transaction, with their old values
     /// (`local.rs`).
     local: Local,
+    /// The options of the environment that differ from those at the start of the session.
+    environment: BTreeMap<String, String>,
+    /// The environment with which the session began.
+    first_environment: Arc<RuntimeEnv>,
+    /// The options of caches that were set, as they were before.
+    first_caches: BTreeMap<String, String>,
     /// Whether the program whose session this is has a block.
     in_block: bool,
 }
@@ -111,6 +120,9 @@ impl SessionSettings {
             rights: Rights::of(state.config()),
             board: state.config().get_extension().unwrap_or_default(),
             local: Local::new(),
+            environment: BTreeMap::new(),
+            first_environment: Arc::clone(state.runtime_env()),
+            first_caches: BTreeMap::new(),
             in_block: false,
         }
     }
@@ -406,6 +418,10 @@ impl SessionSettings {
             self.set_custom(name, value)?;
             return Ok(None);
         }
+        if is_of_environment(name) {
+            self.set_environment(context, name, value).await?;
+            return Ok(None);
+        }
         if name.contains('.') {
             configure(context, name, value).await?;
             return Ok(None);
@@ -476,6 +492,10 @@ impl SessionSettings {
                 Some(value) => self.set_custom(name, value)?,
                 None => self.board.forget_custom(name),
             }
+            return Ok(None);
+        }
+        if is_of_environment(name) {
+            self.reset_environment(context, name).await?;
             return Ok(None);
         }
         if name.contains('.') {
