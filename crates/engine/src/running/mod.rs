@@ -41,7 +41,6 @@ mod task;
 use std::any::Any;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -51,6 +50,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::BoxFuture;
 use futures::stream::try_unfold;
 use tokio::runtime::Handle;
 
@@ -94,8 +94,17 @@ pub struct Running {
     next_run: Option<Task<Result<NextRun<Streams>>>>,
     /// The memory of the batch taken last.
     taken: Option<MemoryReservation>,
-    /// Set when it fails, if its transaction is to know.
-    has_failed: Option<Arc<AtomicBool>>,
+    /// What its session does when it ends.
+    at_end: Option<Arc<dyn AtEnd>>,
+}
+
+/// What a session does when a query of it ends.
+pub(crate) trait AtEnd: Send + Sync {
+    /// The query has failed.
+    fn failed(&self);
+
+    /// Its consumer has all rows. Returns what is to be done before it learns that.
+    fn ended(&self) -> Option<BoxFuture<'static, Result<()>>>;
 }
 
 impl Running {
@@ -122,7 +131,7 @@ impl Running {
             again: None,
             next_run: None,
             taken: None,
-            has_failed: None,
+            at_end: None,
         }
     }
 
@@ -137,9 +146,9 @@ impl Running {
         self.again = Some(again);
     }
 
-    /// From now on its failure is told there.
-    pub(crate) fn tell(&mut self, has_failed: Arc<AtomicBool>) {
-        self.has_failed = Some(has_failed);
+    /// What is to be done when it ends.
+    pub(crate) fn at_end(&mut self, at_end: Arc<dyn AtEnd>) {
+        self.at_end = Some(at_end);
     }
 
     /// The next batch, or `None` after the last. Releases the memory of the batch before. Cancel
@@ -163,11 +172,16 @@ impl Running {
         &mut self,
         wait_for_turn: impl Fn() -> F,
     ) -> Result<Option<(RecordBatch, Option<T>)>> {
-        let next = self.take_in_turn(wait_for_turn).await;
-        if next.is_err()
-            && let Some(has_failed) = &self.has_failed
-        {
-            has_failed.store(true, Ordering::Release);
+        let mut next = self.take_in_turn(wait_for_turn).await;
+        if let Some(at_end) = &self.at_end {
+            if matches!(next, Ok(None))
+                && let Some(work) = at_end.ended()
+            {
+                next = work.await.map(|()| None);
+            }
+            if next.is_err() {
+                at_end.failed();
+            }
         }
         next
     }
@@ -271,7 +285,7 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use arrow::array::{AsArray, Int64Array, StringArray};
     use arrow::compute::concat_batches;

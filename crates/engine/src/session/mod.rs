@@ -228,8 +228,12 @@ pub struct Session {
 
 impl Session {
     pub(crate) fn new(engine: Engine, context: SessionContext) -> Self {
-        let settings = SessionSettings::new(&context, "");
-        let board = Arc::clone(settings.board());
+        let board = Arc::new(Board::default());
+        let own = Arc::clone(&board);
+        context.state_ref().write().config_mut().set_extension(own);
+        settings::register_functions(&context, &board);
+        let mut settings = SessionSettings::new(&context, "");
+        settings.have_started(&context);
         Self {
             engine,
             context,

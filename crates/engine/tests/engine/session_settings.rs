@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::common::rows;
+use crate::common::{collect, rows};
 use coscan::running::Answer;
 use coscan::{
     Block, Confinement, Engine, EngineConfig, Error, Rights, Session, StartOptions,
@@ -176,6 +176,64 @@ async fn options_of_the_environment_are_settings_and_reset_returns_to_what_all_s
         .sql("SHOW datafusion.runtime.temp_directory")
         .await;
     assert_eq!(code(&refused.err().unwrap()), Some("42704"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn set_config_sets_when_its_statement_has_run_and_current_setting_reads() {
+    let session = confined();
+    let other = session.engine().session();
+    for (sql, expected) in [
+        ("SELECT current_setting('work_mem')", "4MB"),
+        ("SELECT set_config('work_mem', '1MB', false)", "1MB"),
+        ("SELECT current_setting('Work_Mem')", "1MB"),
+        ("SELECT current_setting('no_such', true)", "NULL"),
+        // Outside of a block the statement is a transaction.
+        ("SELECT set_config('work_mem', '2MB', true)", "2MB"),
+        ("SELECT current_setting('work_mem')", "1MB"),
+        ("SELECT set_config('my.own', 'x', false)", "x"),
+        ("SELECT current_setting('my.own')", "x"),
+        (
+            "SELECT set_config('coscan.policy', 'elevator', false)",
+            "elevator",
+        ),
+        ("SELECT current_setting('coscan.policy')", "elevator"),
+    ] {
+        assert_eq!(rows(&session, sql).await, [expected], "{sql}");
+    }
+    assert_eq!(show(&other, "coscan.policy").await, "relevance");
+    for (is_local, end, expected) in [
+        ("true", "COMMIT", "1MB"),
+        ("false", "ROLLBACK", "1MB"),
+        ("false", "COMMIT", "3MB"),
+    ] {
+        rows(&session, "BEGIN").await;
+        let sql = format!("SELECT set_config('work_mem', '3MB', {is_local})");
+        rows(&session, &sql).await;
+        assert_eq!(show(&session, "work_mem").await, "3MB");
+        rows(&session, end).await;
+        assert_eq!(show(&session, "work_mem").await, expected, "{sql}; {end}");
+    }
+    // What SET refuses, and what a failed statement asks for, is not set.
+    for (sql, expected) in [
+        (
+            "SELECT set_config('statement_timeout', 'soon', false), \
+             set_config('application_name', 'x', false)",
+            "22023",
+        ),
+        ("SELECT set_config('server_version', '1', false)", "55P02"),
+    ] {
+        let stream = session.sql(sql).await.unwrap();
+        let refused = collect(stream).await.unwrap_err();
+        let found = PgError::of(&refused).map(PgError::code);
+        assert_eq!(found, Some(expected), "{sql}: {refused}");
+    }
+    assert_eq!(show(&session, "application_name").await, "");
+    let sql = "SELECT set_config('work_mem', '9MB', false), 1 / n FROM generate_series(0, 1) t(n)";
+    if let Ok(stream) = session.sql(sql).await {
+        assert!(collect(stream).await.is_err());
+    }
+    rows(&session, "SELECT 1").await;
+    assert_eq!(show(&session, "work_mem").await, "3MB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -18,6 +18,7 @@ use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::TransactionMode;
 use tokio::runtime::Handle;
 
+use super::ended::Ended;
 use super::rows::{in_memory, stream_of};
 use super::{AboutBlock, Asked, Executed, Query, Statement, ToPrepare};
 use crate::error::Result;
@@ -105,13 +106,12 @@ impl Statement {
     ) -> Result<(Running, bool)> {
         let mut opened = self.session.opened.lock().await;
         if let Some(block) = opened.as_mut() {
-            let (mut running, defines) = self.begin_in(block, runs, values, options).await?;
-            running.tell(block.has_failed());
-            return Ok((running, defines));
+            return self.begin_in(block, runs, values, options).await;
         }
         drop(opened);
         let (query, values) = self.query(runs, values, &options.runtime).await?;
-        let running = query.start(&self.session, values, options).await?;
+        let ended = Ended::of(&self.session, None);
+        let running = query.start(&self.session, values, options, ended).await?;
         Ok((running, query.prepared.defines()))
     }
 
@@ -129,7 +129,8 @@ impl Statement {
             transaction,
             ..options
         };
-        let running = query.start(&self.session, values, options).await?;
+        let ended = Ended::of(&self.session, Some(block.has_failed()));
+        let running = query.start(&self.session, values, options, ended).await?;
         Ok((running, query.prepared.defines()))
     }
 
@@ -206,8 +207,8 @@ impl Statement {
 }
 
 impl Block {
-    /// Starts a statement of the block's session. If that fails, the block has failed. Rows may
-    /// fail later, of which the program tells the block ([`Block::fail`]).
+    /// Starts a statement of the block's session. If that fails, or reading its rows, the block has
+    /// failed.
     ///
     /// # Errors
     /// As [`Statement::execute`]; 25P02 in a failed block; 25006 or 40001 by the block's modes;
@@ -341,10 +342,11 @@ impl Session {
     /// What a statement has become. If it has failed, so has the block that BEGIN has opened
     /// (TB6).
     pub(super) async fn noted<T>(&self, done: Result<T>) -> Result<T> {
-        if done.is_err()
-            && let Some(block) = self.opened.lock().await.as_mut()
-        {
-            block.fail();
+        if done.is_err() {
+            self.board.end_turn();
+            if let Some(block) = self.opened.lock().await.as_mut() {
+                block.fail();
+            }
         }
         done
     }

@@ -9,10 +9,12 @@
 //! |---|---|
 //! | `mod.rs` | what is a prepared statement, and what are its columns and its answer? |
 //! | `carry_out.rs` | what does a statement do, and in which block? |
+//! | `ended.rs` | what does a session do when a query has ended? |
 //! | `query.rs` | how does a planned query start? |
 //! | `rows.rs` | how do rows become a stream of PostgreSQL's columns? |
 
 mod carry_out;
+mod ended;
 mod query;
 mod rows;
 

@@ -6,6 +6,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::scalar::ScalarValue;
 
+use super::ended::Ended;
 use crate::running::{Answer, Running};
 use crate::session::Session;
 use crate::session::prepared::Prepared;
@@ -34,13 +35,16 @@ impl Query {
     }
 
     /// Starts it in a session with these values. Without any it was planned just now, and starts by
-    /// the plan that it has.
+    /// the plan that it has. `ended` is done when it ends.
     pub(super) async fn start(
         &self,
         session: &Session,
         values: Option<Vec<ScalarValue>>,
         options: StartOptions,
+        ended: Ended,
     ) -> Result<Running> {
+        // Those of a query that was given up.
+        drop(session.board.take_requests());
         let state = session.context.state();
         let plan = match values {
             None if self.prepared.types().is_empty() => self.prepared.plan(),
@@ -65,6 +69,8 @@ impl Query {
             },
             ..options
         };
-        start(&session.context, state, plan, options).await
+        let mut running = start(&session.context, state, plan, options).await?;
+        running.at_end(Arc::new(ended));
+        Ok(running)
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `board.rs` | how does a query read settings, and how does it change one? |
+//! | `board/` | how does a query read settings, and how does it change one? |
 //! | `custom.rs` | which settings are a client's own? |
 //! | `described.rs` | what does `pg_settings` say about a setting, beside its value? |
 //! | `known.rs` | which of PostgreSQL's settings exist, and what does SET do with each? |
@@ -63,7 +63,7 @@ use crate::notices::Severity;
 use crate::right::Rights;
 use crate::session_names::TEMPORARY_SCHEMA;
 
-pub use self::board::{Board, Published, Request};
+pub use self::board::{Board, Published, Request, register_functions};
 pub use self::described::{Described, described};
 pub use self::known::VERSION;
 pub use self::modes::TransactionModes;
@@ -141,11 +141,6 @@ impl SessionSettings {
     #[must_use]
     pub fn may_name_files(&self) -> bool {
         self.rights.is_none_or(|rights| rights.files)
-    }
-
-    /// Where the values are published.
-    pub(crate) fn board(&self) -> &Arc<Board> {
-        &self.board
     }
 
     /// Publishes the current values for queries to read.

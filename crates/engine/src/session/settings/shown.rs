@@ -1,6 +1,6 @@
 //! What does SHOW show?
 //!
-//! Not here: where a query reads settings (`board.rs`).
+//! Not here: where a query reads settings (`board/`).
 
 use std::sync::Arc;
 
