@@ -29,7 +29,9 @@ use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{CreateTableLikeKind, FromTable, Query, SetExpr, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CreateTableLikeKind, FromTable, Query, SetExpr, Statement, With,
+};
 
 use self::by_query::{delete_of, update_of};
 use self::defaults::with_default;
@@ -54,20 +56,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     let DfStatement::Statement(inner) = statement else {
         return state.statement_to_plan(statement).await;
     };
-    let (with, mut inner) = match *inner {
-        Statement::Query(query) => match *query {
-            Query { with, body, .. }
-                if matches!(*body, SetExpr::Update(_) | SetExpr::Delete(_)) =>
-            {
-                match *body {
-                    SetExpr::Update(change) | SetExpr::Delete(change) => (with, change),
-                    body => (with, Statement::Query(Box::new(query_of(body)))),
-                }
-            }
-            query => (None, Statement::Query(Box::new(query))),
-        },
-        other => (None, other),
-    };
+    let (with, mut inner) = without_with(*inner);
     check_supported(&inner)?;
     let mut is_temporary = false;
     match &mut inner {
@@ -114,6 +103,24 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
         create.temporary |= is_temporary;
     }
     Ok(plan)
+}
+
+/// An UPDATE or a DELETE without the WITH before it, and that.
+fn without_with(statement: Statement) -> (Option<With>, Statement) {
+    match statement {
+        Statement::Query(query) => match *query {
+            Query { with, body, .. }
+                if matches!(*body, SetExpr::Update(_) | SetExpr::Delete(_)) =>
+            {
+                match *body {
+                    SetExpr::Update(change) | SetExpr::Delete(change) => (with, change),
+                    body => (with, Statement::Query(Box::new(query_of(body)))),
+                }
+            }
+            query => (None, Statement::Query(Box::new(query))),
+        },
+        other => (None, other),
+    }
 }
 
 fn refuse<T>(code: &'static str, text: &str) -> Result<T> {
