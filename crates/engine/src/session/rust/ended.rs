@@ -1,6 +1,8 @@
 //! What does a session do when a query of a program has ended?
 //!
 //! It carries out what `set_config()` asked for, and a failure fails the block.
+//! Statements that clones of a session run at once share its board: what one of them has asked for
+//! is lost if another one fails, or begins, before its rows are taken.
 //! Not here: what a request is (`../settings/board/`).
 
 use std::sync::Arc;
