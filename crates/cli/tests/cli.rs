@@ -136,6 +136,21 @@ fn settings_are_postgresqls() {
 }
 
 #[test]
+fn blocks_and_prepared_statements_are_postgresqls() {
+    let sql = "PREPARE p (int) AS SELECT $1 + 1 AS x; BEGIN; SET LOCAL work_mem = '1MB'; \
+               SHOW work_mem; EXECUTE p (2); COMMIT; SHOW work_mem";
+    assert_eq!(
+        stdout(&coscan(&["sql", "--format", "csv", sql])),
+        "work_mem\n1MB\n\nx\n3\n\nwork_mem\n4MB\n"
+    );
+    let said = failure(&coscan(&["sql", "EXECUTE p"]), 1);
+    assert!(
+        said.contains("prepared statement \"p\" does not exist"),
+        "{said}"
+    );
+}
+
+#[test]
 fn options_of_datafusion_are_pairs_of_texts() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("a.csv");

@@ -213,7 +213,6 @@ impl<K: Ord, P> Open<K, P> {
     /// Joins the open groups of two stretches that meet; groups that become complete go into
     /// `ready`.
     fn meets(self, right: Self, ready: &mut Vec<Vec<P>>) -> Result<Self, BorderError> {
-        let mut complete = |group: Option<Group<K, P>>| ready.extend(group.map(|g| g.parts));
         Ok(match (self, right) {
             (Self::Nothing, open) | (open, Self::Nothing) => open,
             (Self::Both(a), Self::Both(b)) => match a.joined(b)? {
@@ -223,46 +222,20 @@ impl<K: Ord, P> Open<K, P> {
                     right: Some(b),
                 },
             },
-            (Self::Both(a), Self::Ends { left: None, right }) => Self::Ends {
-                left: Some(a),
-                right,
-            },
-            (
-                Self::Both(a),
-                Self::Ends {
-                    left: Some(b),
-                    right,
-                },
-            ) => {
-                let left = match a.joined(b)? {
-                    Joined::One(group) => group,
-                    Joined::Two(a, b) => {
-                        complete(Some(b));
-                        a
-                    }
+            (Self::Both(a), Self::Ends { left: b, right }) => {
+                let left = match b {
+                    Some(b) => a.joined(b)?.first(ready),
+                    None => a,
                 };
                 Self::Ends {
                     left: Some(left),
                     right,
                 }
             }
-            (Self::Ends { left, right: None }, Self::Both(b)) => Self::Ends {
-                left,
-                right: Some(b),
-            },
-            (
-                Self::Ends {
-                    left,
-                    right: Some(a),
-                },
-                Self::Both(b),
-            ) => {
-                let right = match a.joined(b)? {
-                    Joined::One(group) => group,
-                    Joined::Two(a, b) => {
-                        complete(Some(a));
-                        b
-                    }
+            (Self::Ends { left, right: a }, Self::Both(b)) => {
+                let right = match a {
+                    Some(a) => a.joined(b)?.last(ready),
+                    None => b,
                 };
                 Self::Ends {
                     left,
@@ -271,17 +244,8 @@ impl<K: Ord, P> Open<K, P> {
             }
             (Self::Ends { left, right: a }, Self::Ends { left: b, right }) => {
                 match (a, b) {
-                    (Some(a), Some(b)) => match a.joined(b)? {
-                        Joined::One(group) => complete(Some(group)),
-                        Joined::Two(a, b) => {
-                            complete(Some(a));
-                            complete(Some(b));
-                        }
-                    },
-                    (a, b) => {
-                        complete(a);
-                        complete(b);
-                    }
+                    (Some(a), Some(b)) => a.joined(b)?.complete(ready),
+                    (a, b) => ready.extend(a.into_iter().chain(b).map(|group| group.parts)),
                 }
                 Self::Ends { left, right }
             }
@@ -302,6 +266,38 @@ impl<K: Ord, P> Open<K, P> {
 enum Joined<K, P> {
     One(Group<K, P>),
     Two(Group<K, P>, Group<K, P>),
+}
+
+impl<K, P> Joined<K, P> {
+    /// The group that stays open on the left; one on the right of it is complete.
+    fn first(self, ready: &mut Vec<Vec<P>>) -> Group<K, P> {
+        match self {
+            Self::One(group) => group,
+            Self::Two(first, last) => {
+                ready.push(last.parts);
+                first
+            }
+        }
+    }
+
+    /// The group that stays open on the right; one on the left of it is complete.
+    fn last(self, ready: &mut Vec<Vec<P>>) -> Group<K, P> {
+        match self {
+            Self::One(group) => group,
+            Self::Two(first, last) => {
+                ready.push(first.parts);
+                last
+            }
+        }
+    }
+
+    /// None stays open.
+    fn complete(self, ready: &mut Vec<Vec<P>>) {
+        match self {
+            Self::One(group) => ready.push(group.parts),
+            Self::Two(first, last) => ready.extend([first.parts, last.parts]),
+        }
+    }
 }
 
 impl<K: Ord, P> Group<K, P> {

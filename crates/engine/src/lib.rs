@@ -74,9 +74,10 @@ pub use rights::without_folders;
 pub use running::Running;
 pub use session::{
     AfterFailure, Block, BlockStatement, BlockStatus, CoscanExt, Engine, EngineMetrics,
-    OpenQueries, Prepared, PreparedNames, RunOptions, Session, SessionOwner, StartOptions,
-    Statement, ToRun, Transaction, TransactionModes, TransactionRules, add_physical_rule,
-    arguments, give_way_in_joins, only_reads, run, settings as session_settings, start,
+    NamesStatement, OpenQueries, Prepared, PreparedNames, RunOptions, Session, SessionOwner,
+    StartOptions, Statement, ToRun, Transaction, TransactionModes, TransactionRules,
+    add_physical_rule, arguments, declared_types, give_way_in_joins, only_reads, run,
+    settings as session_settings, start,
 };
 pub use session_names::{
     AlterColumns, ColumnChange, Confinement, DatabaseName, DropNames, Rename, Snapshot,

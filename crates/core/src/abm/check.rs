@@ -80,15 +80,7 @@ impl Abm {
             assert_eq!(table.almost.contains(part.slot), scan.almost);
             assert_eq!(table.stalled.contains(part.slot), scan.stalled);
         }
-        for chunk in &scan.lapsed {
-            assert!(!scan.held.contains_key(chunk), "a lapsed chunk is not held");
-            let pins = table.pins.get(chunk).into_iter().flat_map(|pins| &pins.by);
-            let mut by_it = pins.filter(|(pinner, _)| *pinner == Pinner::Scan(scan.id));
-            assert!(
-                by_it.next().is_none(),
-                "ABM-I8: a lapsed chunk is not pinned"
-            );
-        }
+        check_lapsed(table, scan);
         let starved = self.state.is_short(scan, scan.lookahead);
         assert_eq!(starved, scan.starved, "starvation is known");
         assert_eq!(starved, self.state.hungry.contains(&scan.id));
@@ -99,6 +91,18 @@ impl Abm {
             timed,
             scan.waiting == 0 && !scan.stalled,
             "a silent scan has a deadline"
+        );
+    }
+}
+
+fn check_lapsed(table: &Table, scan: &Scan) {
+    for chunk in &scan.lapsed {
+        assert!(!scan.held.contains_key(chunk), "a lapsed chunk is not held");
+        let pins = table.pins.get(chunk).into_iter().flat_map(|pins| &pins.by);
+        let mut by_it = pins.filter(|(pinner, _)| *pinner == Pinner::Scan(scan.id));
+        assert!(
+            by_it.next().is_none(),
+            "ABM-I8: a lapsed chunk is not pinned"
         );
     }
 }

@@ -68,6 +68,7 @@ impl Memory {
         self.actions.pop_front()
     }
 
+    /// Longer than a screen: one arm per event.
     fn take(&mut self, event: Event) -> Result<(), MemoryError> {
         match event {
             Event::HolderAdded { holder, class } => self.add_holder(holder, class)?,

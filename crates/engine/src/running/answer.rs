@@ -44,7 +44,7 @@ impl Answer {
                 Statement::ResetVariable(_) => "RESET",
                 Statement::TransactionStart(_) => "BEGIN",
                 Statement::TransactionEnd(_) => "COMMIT",
-                // A server's connection handles these itself.
+                // Sessions carry these out without a plan.
                 Statement::Prepare(_) | Statement::Execute(_) | Statement::Deallocate(_) => "OK",
             }),
             _ => Self::Rows("SELECT"),

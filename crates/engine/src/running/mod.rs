@@ -50,6 +50,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::BoxFuture;
 use futures::stream::try_unfold;
 use tokio::runtime::Handle;
 
@@ -93,6 +94,17 @@ pub struct Running {
     next_run: Option<Task<Result<NextRun<Streams>>>>,
     /// The memory of the batch taken last.
     taken: Option<MemoryReservation>,
+    /// What its session does when it ends.
+    at_end: Option<Arc<dyn AtEnd>>,
+}
+
+/// What a session does when a query of it ends.
+pub(crate) trait AtEnd: Send + Sync {
+    /// The query has failed.
+    fn failed(&self);
+
+    /// Its consumer has all rows. Returns what is to be done before it learns that.
+    fn ended(&self) -> Option<BoxFuture<'static, Result<()>>>;
 }
 
 impl Running {
@@ -119,6 +131,7 @@ impl Running {
             again: None,
             next_run: None,
             taken: None,
+            at_end: None,
         }
     }
 
@@ -131,6 +144,11 @@ impl Running {
     /// From now on the query is run again if others keep it from memory.
     pub(crate) fn may_run_again(&mut self, again: Again<Streams>) {
         self.again = Some(again);
+    }
+
+    /// What is to be done when it ends.
+    pub(crate) fn at_end(&mut self, at_end: Arc<dyn AtEnd>) {
+        self.at_end = Some(at_end);
     }
 
     /// The next batch, or `None` after the last. Releases the memory of the batch before. Cancel
@@ -151,6 +169,24 @@ impl Running {
     /// # Errors
     /// As [`Running::next`].
     pub async fn next_in_turn<T, F: Future<Output = T>>(
+        &mut self,
+        wait_for_turn: impl Fn() -> F,
+    ) -> Result<Option<(RecordBatch, Option<T>)>> {
+        let mut next = self.take_in_turn(wait_for_turn).await;
+        if let Some(at_end) = &self.at_end {
+            if matches!(next, Ok(None))
+                && let Some(work) = at_end.ended()
+            {
+                next = work.await.map(|()| None);
+            }
+            if next.is_err() {
+                at_end.failed();
+            }
+        }
+        next
+    }
+
+    async fn take_in_turn<T, F: Future<Output = T>>(
         &mut self,
         wait_for_turn: impl Fn() -> F,
     ) -> Result<Option<(RecordBatch, Option<T>)>> {

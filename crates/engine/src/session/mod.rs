@@ -11,7 +11,7 @@
 //! | `on_nodes.rs` | which statements does a session refuse whose queries other nodes run? |
 //! | `open_queries.rs` | which queries does a session have open, and what do they wait for? |
 //! | `prepared.rs` | what does a prepared statement return, and when is its plan out of date? |
-//! | `rust.rs` | how does a program prepare and run statements? |
+//! | `rust/` | how does a program prepare and run statements? |
 //! | `settings/` | what do SET, RESET and SHOW do? |
 //! | `start.rs` | how does a plan start? |
 //! | `task_context.rs` | what do the tasks of a plan find in their context? |
@@ -60,10 +60,11 @@ use catalog::{Place, SharedTables, system_tables};
 pub use engine::{Engine, EngineMetrics};
 pub use ext::{CoscanExt, add_physical_rule, give_way_in_joins};
 pub(crate) use ext::{add_settings, of_planned};
-pub use names::{PreparedNames, arguments};
+pub use names::{NamesStatement, PreparedNames, arguments, declared_types};
 pub(crate) use on_nodes::OnNodes;
 pub use open_queries::{OpenQueries, SessionOwner};
 pub use prepared::Prepared;
+use rust::Query;
 pub use rust::Statement;
 pub use settings::TransactionModes;
 use settings::{Board, SessionSettings};
@@ -219,18 +220,28 @@ pub struct Session {
     board: Arc<Board>,
     /// Locked while the session has a block (`block/of_program.rs`, TB3).
     block: Arc<Mutex<()>>,
+    /// The block that BEGIN has opened as a statement. Locked while a statement starts in it.
+    opened: Arc<Mutex<Option<Block>>>,
+    /// What PREPARE has prepared.
+    names: Arc<parking_lot::Mutex<PreparedNames<Query>>>,
 }
 
 impl Session {
     pub(crate) fn new(engine: Engine, context: SessionContext) -> Self {
-        let settings = SessionSettings::new(&context, "");
-        let board = Arc::clone(settings.board());
+        let board = Arc::new(Board::default());
+        let own = Arc::clone(&board);
+        context.state_ref().write().config_mut().set_extension(own);
+        settings::register_functions(&context, &board);
+        let mut settings = SessionSettings::new(&context, "");
+        settings.have_started(&context);
         Self {
             engine,
             context,
             settings: Arc::new(Mutex::new(settings)),
             board,
             block: Arc::default(),
+            opened: Arc::default(),
+            names: Arc::default(),
         }
     }
 
@@ -304,6 +315,10 @@ impl Session {
     /// for; dropping the stream cancels the query. A query that others left no memory for is run
     /// again, as long as it has given no row. One whose rows are not asked for is ended if others
     /// need its memory.
+    ///
+    /// BEGIN opens a block, to which all statements of the session belong until COMMIT or ROLLBACK;
+    /// a statement that fails fails the block. As in a block of [`Session::begin`], statements that
+    /// change what all sessions see are refused.
     ///
     /// # Errors
     /// The errors of parsing and planning. Errors of running come through the stream.

@@ -138,6 +138,11 @@ impl Prepared {
         self.made.lock().plan.clone()
     }
 
+    /// Whether the plan creates or drops something.
+    pub(super) fn defines(&self) -> bool {
+        matches!(self.made.lock().plan, LogicalPlan::Ddl(_))
+    }
+
     /// The parsed statement.
     #[must_use]
     pub fn statement(&self) -> &DfStatement {

@@ -26,5 +26,6 @@ mod sessions;
 mod settings_page;
 mod sharing;
 mod statements;
+mod statements_of_session;
 mod tables;
 mod thin_path;

@@ -2,7 +2,9 @@
 //! server's client finds; a setting belongs to its session; the end of a block, and ROLLBACK TO,
 //! restore what it set; its modes are settings, and so are those of a statement outside of it.
 
-use crate::common::rows;
+use std::sync::Arc;
+
+use crate::common::{collect, rows};
 use coscan::running::Answer;
 use coscan::{
     Block, Confinement, Engine, EngineConfig, Error, Rights, Session, StartOptions,
@@ -127,6 +129,111 @@ async fn a_confined_session_does_not_set_what_all_share() {
         };
         assert!(is_denied(&refused), "{sql}: {refused}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn options_of_the_environment_are_settings_and_reset_returns_to_what_all_share() {
+    let session = session();
+    let pool = || Arc::clone(&session.context().runtime_env().memory_pool);
+    let shared = pool();
+    let (limit, fan_in) = (
+        "datafusion.runtime.memory_limit",
+        "datafusion.runtime.max_spill_merge_fan_in",
+    );
+    let (first_limit, first_fan_in) = (show(&session, limit).await, show(&session, fan_in).await);
+    rows(&session, &format!("SET {limit} = '64M'")).await;
+    rows(&session, &format!("SET {fan_in} = '7'")).await;
+    assert_eq!(show(&session, limit).await, "64M");
+    assert!(!Arc::ptr_eq(&pool(), &shared));
+    rows(&session, &format!("RESET {limit}")).await;
+    assert_eq!(show(&session, limit).await, first_limit);
+    assert!(Arc::ptr_eq(&pool(), &shared));
+    assert_eq!(show(&session, fan_in).await, "7", "it stays");
+
+    rows(&session, "BEGIN").await;
+    rows(&session, &format!("SET LOCAL {fan_in} = '9'")).await;
+    assert_eq!(show(&session, fan_in).await, "9");
+    rows(&session, "COMMIT").await;
+    assert_eq!(show(&session, fan_in).await, "7");
+    rows(&session, "BEGIN").await;
+    rows(&session, &format!("SET {fan_in} = '9'")).await;
+    rows(&session, "ROLLBACK").await;
+    assert_eq!(show(&session, fan_in).await, "7");
+    let all = rows(&session, "SHOW ALL").await;
+    assert!(
+        all.iter()
+            .any(|row| row.starts_with(&format!("{fan_in}|7|")))
+    );
+    rows(&session, "RESET ALL").await;
+    assert_eq!(show(&session, fan_in).await, first_fan_in);
+    for verb in ["SHOW", "RESET"] {
+        let sql = format!("{verb} datafusion.runtime.no_such");
+        let refused = session.sql(&sql).await.err().unwrap();
+        assert_eq!(code(&refused), Some("42704"), "{sql}: {refused}");
+    }
+    // It would name a folder of the server.
+    let refused = confined()
+        .sql("SHOW datafusion.runtime.temp_directory")
+        .await;
+    assert_eq!(code(&refused.err().unwrap()), Some("42704"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn set_config_sets_when_its_statement_has_run_and_current_setting_reads() {
+    let session = confined();
+    let other = session.engine().session();
+    for (sql, expected) in [
+        ("SELECT current_setting('work_mem')", "4MB"),
+        ("SELECT set_config('work_mem', '1MB', false)", "1MB"),
+        ("SELECT current_setting('Work_Mem')", "1MB"),
+        ("SELECT current_setting('no_such', true)", "NULL"),
+        // Outside of a block the statement is a transaction.
+        ("SELECT set_config('work_mem', '2MB', true)", "2MB"),
+        ("SELECT current_setting('work_mem')", "1MB"),
+        ("SELECT set_config('my.own', 'x', false)", "x"),
+        ("SELECT current_setting('my.own')", "x"),
+        (
+            "SELECT set_config('coscan.policy', 'elevator', false)",
+            "elevator",
+        ),
+        ("SELECT current_setting('coscan.policy')", "elevator"),
+    ] {
+        assert_eq!(rows(&session, sql).await, [expected], "{sql}");
+    }
+    assert_eq!(show(&other, "coscan.policy").await, "relevance");
+    for (is_local, end, expected) in [
+        ("true", "COMMIT", "1MB"),
+        ("false", "ROLLBACK", "1MB"),
+        ("false", "COMMIT", "3MB"),
+    ] {
+        rows(&session, "BEGIN").await;
+        let sql = format!("SELECT set_config('work_mem', '3MB', {is_local})");
+        rows(&session, &sql).await;
+        assert_eq!(show(&session, "work_mem").await, "3MB");
+        rows(&session, end).await;
+        assert_eq!(show(&session, "work_mem").await, expected, "{sql}; {end}");
+    }
+    // What SET refuses, and what a failed statement asks for, is not set.
+    for (sql, expected) in [
+        (
+            "SELECT set_config('statement_timeout', 'soon', false), \
+             set_config('application_name', 'x', false)",
+            "22023",
+        ),
+        ("SELECT set_config('server_version', '1', false)", "55P02"),
+    ] {
+        let stream = session.sql(sql).await.unwrap();
+        let refused = collect(stream).await.unwrap_err();
+        let found = PgError::of(&refused).map(PgError::code);
+        assert_eq!(found, Some(expected), "{sql}: {refused}");
+    }
+    assert_eq!(show(&session, "application_name").await, "");
+    let sql = "SELECT set_config('work_mem', '9MB', false), 1 / n FROM generate_series(0, 1) t(n)";
+    if let Ok(stream) = session.sql(sql).await {
+        assert!(collect(stream).await.is_err());
+    }
+    rows(&session, "SELECT 1").await;
+    assert_eq!(show(&session, "work_mem").await, "3MB");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

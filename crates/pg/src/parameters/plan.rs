@@ -59,16 +59,7 @@ where
             plan_kinds: PlanKinds::new(),
         });
     }
-    let mut known: BTreeMap<usize, Type> = written
-        .iter()
-        .filter_map(|(number, said)| Some((*number, said.clone()?)))
-        .collect();
-    for (index, said) in declared.iter().enumerate() {
-        if let Some(said) = said.as_ref().filter(|said| **said != Type::UNKNOWN) {
-            check_supported(said)?;
-            known.insert(index + 1, said.clone());
-        }
-    }
+    let mut known = given(declared, written)?;
     let mut count = written
         .keys()
         .max()
@@ -103,16 +94,8 @@ where
         let is_open = |number: &usize| !known.contains_key(number);
         let open: Vec<usize> = found.all.iter().copied().filter(|n| is_open(n)).collect();
         if let (true, Some(plan)) = (open.is_empty(), plan) {
-            // Rewriting may have dropped the expression that contained the parameter.
-            let said = |number| match known.get(&number) {
-                Some(said) => Ok(said.clone()),
-                None if written.contains_key(&number) => Ok(Type::TEXT),
-                None => {
-                    let text = format!("could not determine data type of parameter ${number}");
-                    Err(PgError::new("42P18", text))
-                }
-            };
-            let types = (1..=count).map(said).collect::<Result<Vec<_>, _>>()?;
+            let types = (1..=count).map(|number| decided(number, &known, written));
+            let types = types.collect::<Result<Vec<_>, _>>()?;
             let kinds = types.iter().map(nominal).collect();
             return Ok(Typed {
                 plan,
@@ -139,6 +122,38 @@ where
         known.extend(said);
     }
     Err(PgError::new("XX000", "parameters without types").into())
+}
+
+/// The types that casts in the text give, or that the client declared.
+fn given(declared: &[Option<Type>], written: &Written) -> Result<BTreeMap<usize, Type>> {
+    let mut known: BTreeMap<usize, Type> = written
+        .iter()
+        .filter_map(|(number, said)| Some((*number, said.clone()?)))
+        .collect();
+    for (index, said) in declared.iter().enumerate() {
+        if let Some(said) = said.as_ref().filter(|said| **said != Type::UNKNOWN) {
+            check_supported(said)?;
+            known.insert(index + 1, said.clone());
+        }
+    }
+    Ok(known)
+}
+
+/// The type of a parameter, once nothing is open.
+fn decided(
+    number: usize,
+    known: &BTreeMap<usize, Type>,
+    written: &Written,
+) -> Result<Type, PgError> {
+    match known.get(&number) {
+        Some(said) => Ok(said.clone()),
+        // Rewriting may have dropped the expression that contained the parameter.
+        None if written.contains_key(&number) => Ok(Type::TEXT),
+        None => {
+            let text = format!("could not determine data type of parameter ${number}");
+            Err(PgError::new("42P18", text))
+        }
+    }
 }
 
 /// What the uses of parameters determine in a plan in which the untyped ones got a trial type;

@@ -71,99 +71,16 @@ impl FunctionRewrite for Semantics {
         config: &ConfigOptions,
     ) -> Result<Transformed<Expr>> {
         match expr {
-            Expr::ScalarFunction(mut call) => {
-                let inner = call.func.inner();
-                if let Some(cast) = inner.downcast_ref::<PgCast>() {
-                    // The planner's casts have the settings from the session's start.
-                    if *cast.context() == Context::of(config) {
-                        return Ok(Transformed::no(Expr::ScalarFunction(call)));
-                    }
-                    return Ok(Transformed::yes(casts::udf(config).call(call.args)));
-                }
-                if let Some(common) = inner.downcast_ref::<Common>() {
-                    let expr = common.expand(call.args, schema, config)?;
-                    return Ok(Transformed::yes(expr));
-                }
-                if call.func.name() == crate::numbers::TYPEOF
-                    && let [value] = call.args.as_slice()
-                {
-                    return Ok(Transformed::yes(lit(type_of(value, schema)?)));
-                }
-                if TAKE_TEXTS.contains(&call.func.name()) {
-                    let changed = padded_as_text(&mut call.args, schema, config);
-                    let call = Expr::ScalarFunction(call);
-                    return Ok(Transformed::new_transformed(call, changed));
-                }
-                let is_read = read_arrays(&mut call, schema, config)?;
-                let (list, elements): (_, &[usize]) = match call.func.name() {
-                    "array_append" | "array_position" | "array_positions" | "array_remove" => {
-                        (0, &[1])
-                    }
-                    "array_prepend" => (1, &[0]),
-                    "array_replace" => (0, &[1, 2]),
-                    _ => {
-                        let call = Expr::ScalarFunction(call);
-                        return Ok(Transformed::new_transformed(call, is_read));
-                    }
-                };
-                let mut typed = elements_typed(call, list, elements, schema, config)?;
-                typed.transformed |= is_read;
-                Ok(typed)
-            }
-            Expr::InList(list) if is_unknown(&list.expr) => {
-                open_left::in_list(list, schema, config)
-            }
-            Expr::InList(list) if list.list.iter().any(is_unknown) => {
-                let field = lists::constants_type(&list, schema)?;
-                let values = list.list.into_iter().map(|value| {
-                    if is_unknown(&value) {
-                        typed(value, &field, config)
-                    } else {
-                        value
-                    }
-                });
-                let list = InList::new(list.expr, values.collect(), list.negated);
-                lists::in_list(list, schema, config)
-            }
-            Expr::InList(list) => lists::in_list(list, schema, config),
-            Expr::Between(between) if is_unknown(&between.expr) => {
-                open_left::between(between, schema, config)
-            }
-            Expr::Between(between) if is_unknown(&between.low) || is_unknown(&between.high) => {
-                let field = between.expr.to_field(schema)?.1;
-                let bound = |value: Box<Expr>| {
-                    if is_unknown(&value) {
-                        Box::new(typed(*value, &field, config))
-                    } else {
-                        value
-                    }
-                };
-                let (low, high) = (bound(between.low), bound(between.high));
-                let between = Between::new(between.expr, between.negated, low, high);
-                lists::between(between, schema)
-            }
-            Expr::Between(between) => lists::between(between, schema),
-            Expr::BinaryExpr(BinaryExpr { left, op, right })
-                if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
-                    && is_unknown(&left) != is_unknown(&right) =>
-            {
-                let (left, right) = if is_unknown(&left) {
-                    let field = right.to_field(schema)?.1;
-                    (Box::new(typed(*left, &field, config)), right)
-                } else {
-                    let field = left.to_field(schema)?.1;
-                    (left, Box::new(typed(*right, &field, config)))
-                };
-                let compared = BinaryExpr::new(left, op, right);
-                Ok(Transformed::yes(Expr::BinaryExpr(compared)))
-            }
+            Expr::ScalarFunction(call) => of_call(call, schema, config),
+            Expr::InList(list) => in_list(list, schema, config),
+            Expr::Between(bounds) => between(bounds, schema, config),
             Expr::BinaryExpr(binary)
                 if matches!(
                     binary.op,
                     Operator::IsDistinctFrom | Operator::IsNotDistinctFrom
                 ) =>
             {
-                lists::distinct(binary, schema)
+                distinct_from(binary, schema, config)
             }
             Expr::Cast(cast) => lossless(cast, schema, config),
             Expr::IsNull(row) if is_row(&row, schema) => {
@@ -200,6 +117,112 @@ impl FunctionRewrite for Semantics {
 const STRING_AGG: &str = "string_agg";
 /// DataFusion's functions of texts that PostgreSQL has, too. (Ours know `character(n)`.)
 const TAKE_TEXTS: [&str; 2] = ["md5", "starts_with"];
+
+/// A call whose arguments have the types that PostgreSQL gives them.
+fn of_call(
+    mut call: ScalarFunction,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    let inner = call.func.inner();
+    if let Some(cast) = inner.downcast_ref::<PgCast>() {
+        // The planner's casts have the settings from the session's start.
+        if *cast.context() == Context::of(config) {
+            return Ok(Transformed::no(Expr::ScalarFunction(call)));
+        }
+        return Ok(Transformed::yes(casts::udf(config).call(call.args)));
+    }
+    if let Some(common) = inner.downcast_ref::<Common>() {
+        let expr = common.expand(call.args, schema, config)?;
+        return Ok(Transformed::yes(expr));
+    }
+    if call.func.name() == crate::numbers::TYPEOF
+        && let [value] = call.args.as_slice()
+    {
+        return Ok(Transformed::yes(lit(type_of(value, schema)?)));
+    }
+    if TAKE_TEXTS.contains(&call.func.name()) {
+        let changed = padded_as_text(&mut call.args, schema, config);
+        let call = Expr::ScalarFunction(call);
+        return Ok(Transformed::new_transformed(call, changed));
+    }
+    let is_read = read_arrays(&mut call, schema, config)?;
+    let (list, elements): (_, &[usize]) = match call.func.name() {
+        "array_append" | "array_position" | "array_positions" | "array_remove" => (0, &[1]),
+        "array_prepend" => (1, &[0]),
+        "array_replace" => (0, &[1, 2]),
+        _ => {
+            let call = Expr::ScalarFunction(call);
+            return Ok(Transformed::new_transformed(call, is_read));
+        }
+    };
+    let mut typed = elements_typed(call, list, elements, schema, config)?;
+    typed.transformed |= is_read;
+    Ok(typed)
+}
+
+fn in_list(list: InList, schema: &DFSchema, config: &ConfigOptions) -> Result<Transformed<Expr>> {
+    if is_unknown(&list.expr) {
+        return open_left::in_list(list, schema, config);
+    }
+    if !list.list.iter().any(is_unknown) {
+        return lists::in_list(list, schema, config);
+    }
+    let field = lists::constants_type(&list, schema)?;
+    let values = list.list.into_iter().map(|value| {
+        if is_unknown(&value) {
+            typed(value, &field, config)
+        } else {
+            value
+        }
+    });
+    let list = InList::new(list.expr, values.collect(), list.negated);
+    lists::in_list(list, schema, config)
+}
+
+fn between(
+    between: Between,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    if is_unknown(&between.expr) {
+        return open_left::between(between, schema, config);
+    }
+    if !is_unknown(&between.low) && !is_unknown(&between.high) {
+        return lists::between(between, schema);
+    }
+    let field = between.expr.to_field(schema)?.1;
+    let bound = |value: Box<Expr>| {
+        if is_unknown(&value) {
+            Box::new(typed(*value, &field, config))
+        } else {
+            value
+        }
+    };
+    let (low, high) = (bound(between.low), bound(between.high));
+    let between = Between::new(between.expr, between.negated, low, high);
+    lists::between(between, schema)
+}
+
+fn distinct_from(
+    compared: BinaryExpr,
+    schema: &DFSchema,
+    config: &ConfigOptions,
+) -> Result<Transformed<Expr>> {
+    if is_unknown(&compared.left) == is_unknown(&compared.right) {
+        return lists::distinct(compared, schema);
+    }
+    let BinaryExpr { left, op, right } = compared;
+    let (left, right) = if is_unknown(&left) {
+        let field = right.to_field(schema)?.1;
+        (Box::new(typed(*left, &field, config)), right)
+    } else {
+        let field = left.to_field(schema)?.1;
+        (left, Box::new(typed(*right, &field, config)))
+    };
+    let compared = BinaryExpr::new(left, op, right);
+    Ok(Transformed::yes(Expr::BinaryExpr(compared)))
+}
 
 fn is_row(expr: &Expr, schema: &DFSchema) -> bool {
     let held = expr.get_type(schema);

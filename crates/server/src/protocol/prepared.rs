@@ -1,12 +1,12 @@
 //! SQL's PREPARE and EXECUTE: they share names and mechanism with the protocol's prepared
 //! statements.
 //!
-//! Not here: which statement has a name, and the values of EXECUTE's arguments
-//! (`coscan::PreparedNames`, `coscan::arguments`).
+//! Not here: which statement has a name, the types that PREPARE declares, and the values of
+//! EXECUTE's arguments (`coscan::PreparedNames`, `coscan::declared_types`, `coscan::arguments`).
 
 use std::sync::Arc;
 
-use coscan_pg::dialect::{Written, type_of};
+use coscan_pg::dialect::Written;
 use coscan_pg::parameters::sql_name;
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -33,14 +33,7 @@ impl Connection {
         let Some(cost) = self.session.current_cost.clone() else {
             return Err(Failure::protocol("PREPARE without a text").into());
         };
-        let declared = types.iter().map(|data_type| match type_of(data_type) {
-            Some(pg_type) => Ok(Some(pg_type)),
-            None => Err(Failure::new(
-                "42704",
-                format!("type \"{data_type}\" does not exist"),
-            )),
-        });
-        let declared = declared.collect::<Result<_, _>>()?;
+        let declared = coscan::declared_types(types).map_err(Failure::from)?;
         let parsed = Parsed {
             action: Action::Plan(Box::new(query.clone())),
             cost,
@@ -103,7 +96,8 @@ impl Session {
         types: &[Type],
         arguments: &[Expr],
     ) -> Result<Vec<ScalarValue>, Failure> {
-        let values = coscan::arguments(&self.threads, &self.context, name, types, arguments);
+        let runtime = self.threads.runtime();
+        let values = coscan::arguments(runtime, &self.context, name, types, arguments);
         Ok(values.await?)
     }
 }

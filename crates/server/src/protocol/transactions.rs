@@ -3,7 +3,7 @@
 //! Not here: which statement may run in which state (`coscan::BlockStatus`), what ROLLBACK restores
 //! (`../statements/transaction.rs`), locks (`../advisory.rs`).
 
-use coscan::{BlockStatement, Notice, refused_read_only};
+use coscan::{BlockStatement, refused_read_only};
 use datafusion::common::TableReference;
 use datafusion::sql::sqlparser::ast::TransactionMode;
 
@@ -40,28 +40,20 @@ impl Connection {
 
     /// A statement about the block. Returns its tag.
     pub(super) async fn block(&mut self, statement: &BlockStatement) -> Result<&'static str, Halt> {
-        let checked = self.transaction.status().check(statement);
-        checked.map_err(Failure::from)?;
-        match statement {
-            BlockStatement::Begin { modes, tag } => {
-                if self.transaction.status().is_block() {
-                    let told = "there is already a transaction in progress";
-                    self.warn("25001", told);
-                }
-                self.begin(modes).await?;
-                Ok(*tag)
-            }
-            BlockStatement::Commit { chain } => self.end(true, *chain).await,
-            BlockStatement::Rollback { chain } => self.end(false, *chain).await,
-            BlockStatement::RollbackTo(name) => self.roll_back_to(name).await,
-            BlockStatement::Savepoint(name) => self.savepoint(name).await,
-            BlockStatement::Release(name) => self.release(name),
+        let status = self.transaction.status();
+        status.check(statement).map_err(Failure::from)?;
+        if let Some(warning) = status.warning(statement) {
+            self.session.notices.add(warning);
         }
-    }
-
-    /// Warns the client of a statement that does nothing, or not what it seems to.
-    fn warn(&self, code: &'static str, told: impl Into<String>) {
-        self.session.notices.add(Notice::warning(code, told));
+        match statement {
+            BlockStatement::Begin { modes, .. } => self.begin(modes).await?,
+            BlockStatement::Commit { chain } => self.end(true, *chain).await?,
+            BlockStatement::Rollback { chain } => self.end(false, *chain).await?,
+            BlockStatement::RollbackTo(name) => self.roll_back_to(name).await?,
+            BlockStatement::Savepoint(name) => self.savepoint(name).await?,
+            BlockStatement::Release(name) => self.transaction.release(name)?,
+        }
+        Ok(status.tag(statement))
     }
 
     /// BEGIN. If the transaction cannot have these modes, no block is opened.
@@ -75,50 +67,37 @@ impl Connection {
     }
 
     /// COMMIT and ROLLBACK.
-    async fn end(&mut self, commits: bool, chain: bool) -> Result<&'static str, Halt> {
-        if !self.transaction.status().is_block() {
-            self.warn("25P01", "there is no transaction in progress");
-        }
+    async fn end(&mut self, commits: bool, chain: bool) -> Result<(), Halt> {
         let session = &mut self.session;
         let modes = session.settings.modes(&session.context);
-        let tag = if commits && self.transaction.status().commits() {
+        if commits && self.transaction.status().commits() {
             if let Err(halt) = self.commit().await {
                 self.roll_back().await?;
                 return Err(halt);
             }
             self.end_local_settings().await?;
-            "COMMIT"
         } else {
             self.roll_back().await?;
-            "ROLLBACK"
-        };
+        }
         if chain {
             self.begin(&modes.written()).await?;
         }
-        Ok(tag)
+        Ok(())
     }
 
     /// ROLLBACK TO.
-    async fn roll_back_to(&mut self, name: &str) -> Result<&'static str, Halt> {
+    async fn roll_back_to(&mut self, name: &str) -> Result<(), Halt> {
         let session = &mut self.session;
         let returned = self.transaction.rollback_to(session, name).await?;
         self.portals.close_since(returned.opened);
-        self.report(returned.reports)?;
-        Ok("ROLLBACK")
+        self.report(returned.reports)
     }
 
     /// SAVEPOINT.
-    async fn savepoint(&mut self, name: &str) -> Result<&'static str, Halt> {
+    async fn savepoint(&mut self, name: &str) -> Result<(), Halt> {
         let opened = self.portals.opened();
         let saved = self.transaction.savepoint(&self.session, name, opened);
-        saved.await?;
-        Ok("SAVEPOINT")
-    }
-
-    /// RELEASE.
-    fn release(&mut self, name: &str) -> Result<&'static str, Halt> {
-        self.transaction.release(name)?;
-        Ok("RELEASE")
+        Ok(saved.await?)
     }
 
     /// LOCK, which only looks whether there are such tables.

@@ -6,8 +6,8 @@
 
 use coscan::session_settings::SettingStatement;
 use coscan::{
-    AlterColumns, BlockStatement, ColumnChange, DropNames, IndexStatement, Rename, StatementText,
-    TEMPORARY_SCHEMA,
+    AlterColumns, BlockStatement, ColumnChange, DropNames, IndexStatement, NamesStatement, Rename,
+    StatementText, TEMPORARY_SCHEMA,
 };
 use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
@@ -163,6 +163,22 @@ impl Action {
     }
 }
 
+impl From<NamesStatement> for Action {
+    fn from(statement: NamesStatement) -> Self {
+        match statement {
+            NamesStatement::Prepare { name, types, query } => Self::Prepare {
+                name,
+                types,
+                written: Written::new(),
+                query,
+                text: String::new(),
+            },
+            NamesStatement::Execute { name, arguments } => Self::Execute { name, arguments },
+            NamesStatement::Deallocate(name) => Self::Deallocate(name),
+        }
+    }
+}
+
 /// The tag of ALTER TABLE … RENAME and ALTER VIEW … RENAME.
 pub(crate) fn rename_tag(rename: &Rename) -> &'static str {
     if rename.view {
@@ -249,6 +265,9 @@ fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
     if let Some(about_block) = BlockStatement::of(&statement) {
         return Ok(Action::Block(about_block));
     }
+    if let Some(about_names) = NamesStatement::of(&statement)? {
+        return Ok(about_names.into());
+    }
     explain::in_words(&mut statement)?;
     Ok(match statement {
         SqlStatement::UNLISTEN { .. } => Action::Nothing("UNLISTEN"),
@@ -257,26 +276,6 @@ fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
             obj_name,
         } => Action::Plan(show_create(&obj_name)?),
         SqlStatement::Declare { stmts } => cursor_declared(stmts)?,
-        SqlStatement::Prepare {
-            name,
-            data_types,
-            statement,
-        } => Action::Prepare {
-            name: named(name),
-            types: data_types,
-            written: Written::new(),
-            text: String::new(),
-            query: prepared_query(*statement)?,
-        },
-        SqlStatement::Execute {
-            name: Some(name),
-            parameters,
-            immediate: false,
-            ..
-        } => Action::Execute {
-            name: object_name(&name),
-            arguments: parameters,
-        },
         SqlStatement::ShowTables { .. } => Action::Plan(Box::new(users_tables()?)),
         SqlStatement::LISTEN { .. } => Action::Nothing("LISTEN"),
         SqlStatement::Comment { .. } => Action::Nothing("COMMENT"),
@@ -306,10 +305,6 @@ fn action(mut statement: SqlStatement) -> Result<Action, Failure> {
             CloseCursor::All => None,
             CloseCursor::Specific { name } => Some(named(name)),
         }),
-        SqlStatement::Deallocate { name, .. } => {
-            let all = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all");
-            Action::Deallocate((!all).then(|| named(name)))
-        }
         SqlStatement::Discard { object_type } => Action::Discard {
             all: object_type == DiscardObject::ALL,
             temp: object_type == DiscardObject::TEMP,
@@ -345,22 +340,6 @@ fn cursor_declared(mut declares: Vec<Declare>) -> Result<Action, Failure> {
             query: Box::new(DfStatement::Statement(Box::new(SqlStatement::Query(query)))),
         }),
         _ => Err(Failure::syntax("DECLARE needs a cursor's name and query")),
-    }
-}
-
-/// What PREPARE prepares.
-fn prepared_query(statement: SqlStatement) -> Result<Box<DfStatement>, Failure> {
-    let query = match statement {
-        query @ (SqlStatement::Query(_)
-        | SqlStatement::Insert(_)
-        | SqlStatement::Update(_)
-        | SqlStatement::Delete(_)
-        | SqlStatement::Merge { .. }) => action(query)?,
-        _ => return Err(Failure::syntax("PREPARE needs a query")),
-    };
-    match query {
-        Action::Plan(query) => Ok(query),
-        _ => Err(Failure::syntax("PREPARE needs a query")),
     }
 }
 
@@ -414,12 +393,6 @@ fn named(name: Ident) -> String {
         Some(_) => name.value,
         None => name.value.to_lowercase(),
     }
-}
-
-/// The last part of a name.
-fn object_name(name: &ObjectName) -> String {
-    let part = name.0.last().and_then(|part| part.as_ident());
-    part.cloned().map(named).unwrap_or_default()
 }
 
 /// A table's name, folded as in PostgreSQL.

@@ -36,6 +36,7 @@ impl Abm {
         Ok(())
     }
 
+    /// Longer than a screen: one arm per event.
     fn apply(&mut self, event: Event) {
         match event {
             Event::TableRegistered { table, layout } => self.add_table(table, layout),

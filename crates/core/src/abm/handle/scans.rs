@@ -20,6 +20,9 @@ fn plenty(lookahead: usize, devices_max: Option<u32>) -> usize {
 impl Abm {
     pub(crate) fn register(&mut self, id: ScanId, spec: ScanSpec) {
         let registered_seq = self.state.next_seq();
+        let rules = self.rules;
+        let sequential = spec.ordered || rules.is_sequential();
+        let fed_by = self.fed_by(&spec, sequential);
         let ScanSpec {
             table: table_id,
             parts,
@@ -27,21 +30,10 @@ impl Abm {
             ordered,
             devices_max,
         } = spec;
-        let rules = self.rules;
-        let sequential = ordered || rules.is_sequential();
         let start = if ordered {
             ChunkId(0)
         } else {
             rules.first_chunk(&self.state, table_id, &parts)
-        };
-        let table = self.state.table(table_id);
-        // A sequential scan is fed by as many devices as its chunks lie on; any other scan is fed
-        // by each device as if it were the only one.
-        let fed_by = if sequential {
-            let at_once = devices_max.map_or(usize::MAX, |max| max.max(1) as usize);
-            table.devices_of(&parts).min(at_once)
-        } else {
-            1
         };
         let lookahead = consumers as usize + fed_by * rules.loads_ahead(self.state.loads_max);
         let plenty = (!sequential).then_some(plenty(lookahead, devices_max));
@@ -85,6 +77,18 @@ impl Abm {
         self.scan_last = Some(id);
         self.active(id);
         self.state.refresh(id);
+    }
+
+    /// How many devices feed a scan: a sequential one is fed by as many as its chunks lie on, any
+    /// other one by each device as if it were the only one.
+    fn fed_by(&self, spec: &ScanSpec, sequential: bool) -> usize {
+        if !sequential {
+            return 1;
+        }
+        let at_once = spec.devices_max;
+        let at_once = at_once.map_or(usize::MAX, |max| max.max(1) as usize);
+        let table = self.state.table(spec.table);
+        table.devices_of(&spec.parts).min(at_once)
     }
 
     /// Changes the number of devices that the scan reads from at a time; a sequential scan keeps

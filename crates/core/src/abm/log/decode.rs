@@ -95,6 +95,7 @@ fn parse_config(line: &str) -> Result<AbmConfig, LogError> {
     Ok(config)
 }
 
+/// Longer than a screen: one arm per event.
 fn parse_event(line: &str) -> Result<(Time, Event), LogError> {
     let mut fields = Fields(line.split(' '));
     let now = Time(fields.number("time")?);

@@ -54,7 +54,7 @@ pub fn write_refusal(out: &mut impl Write, refused: &EventError) -> Result {
     writeln!(out, "! {refused}")
 }
 
-/// Writes an event.
+/// Writes an event. Longer than a screen: one arm per event.
 ///
 /// # Errors
 /// Errors of `out`.

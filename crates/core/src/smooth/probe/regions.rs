@@ -17,10 +17,7 @@ impl<L: PageLayout> Probe<L> {
         };
         if self.smooth.region_pages_unbounded() >= self.options.take_over_pages {
             let ahead = std::mem::take(ahead);
-            self.phase = match self.prices.costs() {
-                Some(_) => Phase::Weighing { ahead },
-                None => Phase::HandingOver(self.given()),
-            };
+            self.end_morphing(ahead);
             return None;
         }
         let pages_max = self.options.read_ahead.pages_apart() as u64;
@@ -70,6 +67,19 @@ impl<L: PageLayout> Probe<L> {
             pages += size_of(&runs);
             regions.push(runs);
         }
+        Some(self.hand_out(regions, pages))
+    }
+
+    /// Has the rest weighed against a full scan, or hands it over.
+    fn end_morphing(&mut self, ahead: Vec<u64>) {
+        self.phase = match self.prices.costs() {
+            Some(_) => Phase::Weighing { ahead },
+            None => Phase::HandingOver(self.given()),
+        };
+    }
+
+    /// The job of these regions, which have so many pages.
+    fn hand_out(&mut self, regions: Vec<Vec<PageRun>>, pages: u64) -> Job {
         let id = JobId(self.jobs);
         self.jobs += 1;
         self.pages_given += pages;
@@ -77,7 +87,7 @@ impl<L: PageLayout> Probe<L> {
             .iter()
             .map(|runs| runs.iter().map(PageRun::len).sum());
         self.coming.insert(id, sizes.collect());
-        Some(Job::Regions { id, regions })
+        Job::Regions { id, regions }
     }
 
     pub(super) fn examined(&mut self, now: Time, job: JobId, regions: &[Examined]) {

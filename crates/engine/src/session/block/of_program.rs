@@ -1,39 +1,39 @@
-//! How does a program run statements in a transaction block?
+//! How does a program's session open and end a transaction block?
 //!
 //! A server's connection holds a [`Transaction`] itself, beside its settings and cursors.
-//! Not here: rows that fail after a statement has started, of which the program tells the block;
-//! what statements about settings mean (`../settings/`).
+//! Not here: which statements run in the block (`../rust/carry_out.rs`); what statements about
+//! settings mean (`../settings/`).
 //! TB3: a session has one block at most, which ends when it is dropped, at the latest. Otherwise
 //! later INSERTs into tables of files would wait for a COMMIT that never comes, and of two blocks
 //! one would restore settings, and modes, of the other.
 //! TB4: the end of a block locks the session's settings before it asks the transaction for what
 //! was saved. Otherwise a future that is dropped in between would lose the saved settings, and the
 //! next block would save what is yet to be restored.
+//! TB5: a block holds no session: a session may hold its block, and would never be dropped.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use arrow::array::RecordBatch;
 use coscan_pg::PgError;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::prelude::SessionContext;
-use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast::TransactionMode;
 use futures::FutureExt;
 use futures::executor::block_on;
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::coop::unconstrained;
 
 use super::statement::BlockStatement;
 use super::status::BlockStatus;
 use super::transaction::Transaction;
 use crate::error::Result;
-use crate::running::Running;
 use crate::session::Session;
-use crate::session::rust::Statement;
 use crate::session::settings::{
     SavedSettings, SessionSettings, SettingStatement, TransactionModes,
 };
-use crate::session::start::{StartOptions, TransactionRules};
+use crate::session::start::TransactionRules;
 use crate::session_names::Confinement;
 
 /// An open transaction block of a program's session. All that the session changes until the end of
@@ -41,9 +41,11 @@ use crate::session_names::Confinement;
 /// return keeps nothing.
 #[must_use = "dropping it rolls back"]
 pub struct Block {
-    session: Session,
+    context: SessionContext,
+    settings: Arc<Mutex<SessionSettings>>,
     transaction: Transaction<SavedSettings>,
-    modes: TransactionModes,
+    /// Set when a statement fails that the block has started.
+    has_failed: Arc<AtomicBool>,
     /// TB3.
     _only: OwnedMutexGuard<()>,
 }
@@ -71,28 +73,32 @@ impl Session {
     /// # Errors
     /// 25001 if the session has a block; if there is no memory for a copy of the session's names.
     pub async fn begin(&self, modes: TransactionModes) -> Result<Block> {
+        self.begin_as(&modes.written()).await
+    }
+
+    /// As [`Session::begin`], in the session's modes but for these.
+    ///
+    /// # Errors
+    /// As [`Session::begin`]; 22023 for a mode that no transaction has.
+    pub(in crate::session) async fn begin_as(&self, modes: &[TransactionMode]) -> Result<Block> {
         let Ok(only) = Arc::clone(&self.block).try_lock_owned() else {
             let begun = PgError::new("25001", "there is already a transaction in progress");
             return Err(DataFusionError::from(begun).into());
         };
-        let saved = self.saved_settings().await;
+        let saved = self.settings.lock().await.saved(&self.context);
         let mut transaction = Transaction::default();
         transaction.open(&self.context, || saved).await?;
-        let written = modes.written();
-        let mut block = Block {
-            session: self.clone(),
+        let block = Block {
+            context: self.context.clone(),
+            settings: Arc::clone(&self.settings),
             transaction,
-            modes,
+            has_failed: Arc::default(),
             _only: only,
         };
         let mut settings = self.settings.lock().await;
-        settings.set_modes(&self.context, &written).await?;
-        block.modes = settings.modes(&self.context);
+        settings.set_modes(&self.context, modes).await?;
+        settings.note_block(true);
         Ok(block)
-    }
-
-    async fn saved_settings(&self) -> SavedSettings {
-        self.settings.lock().await.saved(&self.context)
     }
 }
 
@@ -100,70 +106,71 @@ impl Block {
     /// The state of the block.
     #[must_use]
     pub fn status(&self) -> BlockStatus {
-        self.transaction.status()
+        let status = self.transaction.status();
+        if status.is_block() && self.has_failed.load(Ordering::Acquire) {
+            return BlockStatus::Failed;
+        }
+        status
     }
 
-    /// Starts a statement of the block's session. If that fails, the block has failed.
+    /// The context of its session.
+    pub(in crate::session) fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Where a running statement of the block tells that it has failed.
+    pub(in crate::session) fn has_failed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_failed)
+    }
+
+    /// The block is about to run a query. Returns what it asks of it.
     ///
     /// # Errors
-    /// As [`Statement::execute`]; 25P02 in a failed block; 25006 or 40001 by the block's modes;
-    /// 25001 for a change that ROLLBACK would not undo, and for modes that come too late; 55000
-    /// for another session's statement.
-    pub async fn start(
-        &mut self,
-        statement: &Statement,
-        values: Vec<ScalarValue>,
-        options: StartOptions,
-    ) -> Result<Running> {
-        self.status().check_alive().map_err(DataFusionError::from)?;
-        let started = self.started(statement, values, options).await;
-        if started.is_err() {
-            self.fail();
-        }
-        started
-    }
-
-    async fn started(
-        &mut self,
-        statement: &Statement,
-        values: Vec<ScalarValue>,
-        options: StartOptions,
-    ) -> Result<Running> {
-        if !statement.is_of(&self.session) {
-            let foreign = PgError::new("55000", "the statement is another session's");
-            return Err(DataFusionError::from(foreign).into());
-        }
-        if let Some(setting) = statement.setting(&values)? {
-            let rows = self.answer(setting).await?;
-            return Ok(statement.answered(rows, options));
-        }
-        let context = &self.session.context;
-        self.transaction
-            .query(context, || self.modes.clone())
-            .await?;
-        let transaction = TransactionRules {
-            read_only: self.modes.read_only,
+    /// If files cannot be listed.
+    pub(in crate::session) async fn query(&mut self) -> PlanResult<TransactionRules> {
+        let modes = self.settings.lock().await.modes(&self.context);
+        let read_only = modes.read_only;
+        self.transaction.query(&self.context, || modes).await?;
+        Ok(TransactionRules {
+            read_only,
             undoable: true,
             snapshot: self.transaction.snapshot(),
-        };
-        let options = StartOptions {
-            transaction,
-            ..options
-        };
-        statement.start(values, options).await
+        })
     }
 
     /// Carries out a statement about settings. Returns its rows.
-    async fn answer(&mut self, setting: &SettingStatement) -> PlanResult<Vec<RecordBatch>> {
-        let context = &self.session.context;
-        let mut settings = self.session.settings.lock().await;
+    ///
+    /// # Errors
+    /// Those of the statement; 25001 for modes that come too late.
+    pub(in crate::session) async fn answer(
+        &mut self,
+        setting: &SettingStatement,
+    ) -> PlanResult<Vec<RecordBatch>> {
+        let context = &self.context;
+        let mut settings = self.settings.lock().await;
+        let before = settings.modes(context);
         let rows = settings.answer(context, setting, true).await?;
-        let modes = settings.modes(context);
         if setting.may_be_late() {
-            self.transaction.check_modes(&self.modes, &modes)?;
+            let after = settings.modes(context);
+            self.transaction.check_modes(&before, &after)?;
         }
-        self.modes = modes;
         Ok(rows)
+    }
+
+    /// BEGIN in the block, which gives it these modes.
+    ///
+    /// # Errors
+    /// 25001 for modes that come too late.
+    pub(in crate::session) async fn change_modes(
+        &mut self,
+        modes: &[TransactionMode],
+    ) -> PlanResult<()> {
+        let context = &self.context;
+        let mut settings = self.settings.lock().await;
+        let before = settings.modes(context);
+        settings.set_modes(context, modes).await?;
+        let after = settings.modes(context);
+        self.transaction.check_modes(&before, &after)
     }
 
     /// A statement of the block has failed after its start.
@@ -177,9 +184,8 @@ impl Block {
     /// 25P02 in a failed block; if there is no memory for a copy of the session's names.
     pub async fn savepoint(&mut self, name: &str) -> Result<()> {
         self.check(&BlockStatement::Savepoint(name.to_owned()))?;
-        let saved = self.session.saved_settings().await;
-        let context = &self.session.context;
-        let made = self.transaction.savepoint(context, name, saved).await;
+        let saved = self.settings.lock().await.saved(&self.context);
+        let made = self.transaction.savepoint(&self.context, name, saved).await;
         self.failed_if(made)
     }
 
@@ -191,19 +197,20 @@ impl Block {
     pub async fn rollback_to(&mut self, name: &str) -> Result<()> {
         // Until it has returned to the savepoint, also if the future is dropped.
         self.fail();
+        // What statements from before may still tell, the savepoint undoes.
+        self.has_failed = Arc::default();
         let returned = self.return_to(name).await;
         self.failed_if(returned)
     }
 
     async fn return_to(&mut self, name: &str) -> PlanResult<()> {
-        let context = &self.session.context;
+        let context = &self.context;
         // TB4.
-        let mut settings = self.session.settings.lock().await;
+        let mut settings = self.settings.lock().await;
         let saved = self.transaction.rollback_to(name).await?;
         // It is not revived before it has the savepoint.
         self.transaction.fail();
         let restored = settings.bring_back(context, saved).await;
-        self.modes = settings.modes(context);
         let saved = settings.saved(context);
         self.transaction.savepoint(context, name, saved).await?;
         self.transaction.revive();
@@ -225,16 +232,17 @@ impl Block {
     /// # Errors
     /// If files that the block wrote cannot be published. It is then rolled back.
     pub async fn commit(mut self) -> Result<bool> {
-        let context = &self.session.context;
+        let commits = self.status().commits();
+        let context = &self.context;
         // TB4.
-        let mut settings = self.session.settings.lock().await;
-        let commits = self.transaction.status().commits();
+        let mut settings = self.settings.lock().await;
         let committed = if commits {
             self.transaction.commit(context).await
         } else {
             Ok(())
         };
         if commits && committed.is_ok() {
+            settings.note_block(false);
             warn_of(settings.end_transaction(context).await);
         } else {
             roll_back(context, &mut settings, &mut self.transaction).await;
@@ -245,8 +253,8 @@ impl Block {
 
     /// ROLLBACK.
     pub async fn rollback(mut self) {
-        let mut settings = self.session.settings.lock().await;
-        roll_back(&self.session.context, &mut settings, &mut self.transaction).await;
+        let mut settings = self.settings.lock().await;
+        roll_back(&self.context, &mut settings, &mut self.transaction).await;
     }
 
     fn check(&self, statement: &BlockStatement) -> Result<()> {
@@ -268,8 +276,8 @@ impl Drop for Block {
             return;
         }
         let mut transaction = std::mem::take(&mut self.transaction);
-        let context = self.session.context.clone();
-        let settings = Arc::clone(&self.session.settings);
+        let context = self.context.clone();
+        let settings = Arc::clone(&self.settings);
         let rollback = async move {
             let mut locked = settings.lock().await;
             roll_back(&context, &mut locked, &mut transaction).await;
@@ -294,6 +302,7 @@ async fn roll_back(
     transaction: &mut Transaction<SavedSettings>,
 ) {
     if let Some(saved) = transaction.rollback().await {
+        settings.note_block(false);
         warn_of(settings.bring_back(context, saved).await);
     }
 }

@@ -3,7 +3,9 @@
 //! Not here: in which state of a block they may run (`status.rs`), SET TRANSACTION, which changes
 //! settings.
 
-use datafusion::sql::sqlparser::ast::{Ident, Statement as SqlStatement, TransactionMode};
+use datafusion::sql::sqlparser::ast::{Statement as SqlStatement, TransactionMode};
+
+use crate::session::names::folded;
 
 /// A statement about the session's transaction block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,14 +65,6 @@ impl BlockStatement {
             Self::Savepoint(_) => Some("SAVEPOINT"),
             Self::Release(_) => Some("RELEASE SAVEPOINT"),
         }
-    }
-}
-
-/// A name as PostgreSQL reads it.
-fn folded(name: &Ident) -> String {
-    match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
     }
 }
 

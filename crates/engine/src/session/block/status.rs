@@ -9,6 +9,7 @@
 use coscan_pg::PgError;
 
 use super::statement::BlockStatement;
+use crate::notices::Notice;
 
 /// Where a session stands between BEGIN and the end of the block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,6 +103,38 @@ impl BlockStatus {
         Err(PgError::new("25001", told))
     }
 
+    /// The warning of a statement that finds nothing to begin or to end.
+    #[must_use]
+    pub fn warning(self, statement: &BlockStatement) -> Option<Notice> {
+        match statement {
+            BlockStatement::Begin { .. } if self.is_block() => {
+                let told = "there is already a transaction in progress";
+                Some(Notice::warning("25001", told))
+            }
+            BlockStatement::Commit { .. } | BlockStatement::Rollback { .. } if !self.is_block() => {
+                Some(Notice::warning(
+                    "25P01",
+                    "there is no transaction in progress",
+                ))
+            }
+            _ => None,
+        }
+    }
+
+    /// The tag of a statement that was carried out in this state.
+    #[must_use]
+    pub fn tag(self, statement: &BlockStatement) -> &'static str {
+        match statement {
+            BlockStatement::Begin { tag, .. } => tag,
+            BlockStatement::Commit { .. } if self.commits() => "COMMIT",
+            BlockStatement::Commit { .. }
+            | BlockStatement::Rollback { .. }
+            | BlockStatement::RollbackTo(_) => "ROLLBACK",
+            BlockStatement::Savepoint(_) => "SAVEPOINT",
+            BlockStatement::Release(_) => "RELEASE",
+        }
+    }
+
     /// Whether COMMIT keeps the changes. That of a failed block is a ROLLBACK.
     #[must_use]
     pub fn commits(self) -> bool {
@@ -162,6 +195,23 @@ mod tests {
         assert_eq!(ALL.map(BlockStatus::commits), [true, true, false]);
         let outside = ALL.map(|status| status.check_outside("DISCARD ALL").is_ok());
         assert_eq!(outside, [true, false, false]);
+    }
+
+    #[test]
+    fn a_statement_that_does_nothing_warns_and_the_commit_of_a_failed_block_is_a_rollback() {
+        let (modes, tag) = (vec![], "START TRANSACTION");
+        let begin = BlockStatement::Begin { modes, tag };
+        let commit = BlockStatement::Commit { chain: false };
+        let rollback = BlockStatement::Rollback { chain: false };
+        for (statement, codes, tags) in [
+            (&begin, ["", "25001", "25001"], [tag; 3]),
+            (&commit, ["25P01", "", ""], ["COMMIT", "COMMIT", "ROLLBACK"]),
+            (&rollback, ["25P01", "", ""], ["ROLLBACK"; 3]),
+        ] {
+            let warned = ALL.map(|status| status.warning(statement).map_or("", |told| told.code));
+            assert_eq!(warned, codes, "{statement:?}");
+            assert_eq!(ALL.map(|status| status.tag(statement)), tags);
+        }
     }
 
     #[test]

@@ -21,18 +21,19 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem, SetExpr, Statement, Value, ValueWithSpan};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use tokio::runtime::Handle;
 
-use crate::running::{StatementThreads, guarded};
+use crate::running::guarded;
 use crate::session_names::check;
 
 /// The values that EXECUTE gives the parameters of the statement of this name, which are of these
-/// types. Expressions are computed on the server's threads. Dropping the future ends that.
+/// types. Expressions are computed on this runtime. Dropping the future ends that.
 ///
 /// # Errors
 /// 42601 if there are more or fewer arguments than parameters; 42804 for an argument that cannot
 /// be assigned to its parameter; those of planning and computing it.
 pub async fn arguments(
-    threads: &StatementThreads,
+    runtime: &Handle,
     context: &SessionContext,
     name: &str,
     types: &[Type],
@@ -45,7 +46,7 @@ pub async fn arguments(
     if arguments.len() != types.len() {
         return Err(wrong_number(name, types.len(), arguments.len()).into());
     }
-    let given = Given { threads, context };
+    let given = Given { runtime, context };
     let mut values = Vec::with_capacity(types.len());
     for (index, (argument, wanted)) in arguments.iter().zip(types).enumerate() {
         values.push(given.value(index + 1, argument, wanted).await?);
@@ -55,7 +56,7 @@ pub async fn arguments(
 
 /// Where arguments are computed.
 struct Given<'a> {
-    threads: &'a StatementThreads,
+    runtime: &'a Handle,
     context: &'a SessionContext,
 }
 
@@ -96,7 +97,7 @@ impl Given<'_> {
 
     async fn evaluated(&self, expr: Expr) -> Result<(ScalarValue, FieldRef)> {
         let work = evaluate(self.context.state(), select(expr)?);
-        guarded(self.threads.runtime(), work).await
+        guarded(self.runtime, work).await
     }
 }
 

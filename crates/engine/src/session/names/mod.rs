@@ -3,6 +3,7 @@
 //!
 //! | file | question |
 //! |---|---|
+//! | `statement.rs` | which statements are about prepared statements? |
 //! | `prepared_names.rs` | which prepared statement has a name? |
 //! | `arguments.rs` | what are the values of EXECUTE's arguments? |
 //!
@@ -10,6 +11,9 @@
 
 mod arguments;
 mod prepared_names;
+mod statement;
 
 pub use arguments::arguments;
 pub use prepared_names::PreparedNames;
+pub(in crate::session) use statement::folded;
+pub use statement::{NamesStatement, declared_types};

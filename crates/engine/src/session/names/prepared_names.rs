@@ -11,7 +11,8 @@ use coscan_pg::PgError;
 /// The most statements of a session. Far more than drivers cache; each holds a plan.
 const STATEMENTS_MAX: usize = 4096;
 
-/// A session's prepared statements, by name. A program's are [`Statement`](crate::Statement)s.
+/// A session's prepared statements, by name. Those that a program prepares by
+/// [`Session::prepare`](crate::Session::prepare) have none.
 #[derive(Clone, Debug)]
 pub struct PreparedNames<T> {
     statements: HashMap<String, T>,

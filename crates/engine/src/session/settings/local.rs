@@ -12,7 +12,7 @@ use datafusion::prelude::SessionContext;
 
 use super::custom::is_custom;
 use super::known::find;
-use super::options::entry;
+use super::options::{entry, is_of_environment};
 use super::{Report, SessionSettings, modes};
 
 /// The old value of each setting; `None` for the default.
@@ -59,6 +59,8 @@ impl SessionSettings {
     pub(super) fn remember(&mut self, context: &SessionContext, name: &str) -> Result<()> {
         let now = if is_custom(context, name) {
             self.board.custom(name)
+        } else if is_of_environment(name) {
+            self.environment.get(name).cloned()
         } else if name.contains('.') {
             entry(context.state_ref().read().config_options(), name)?
         } else {

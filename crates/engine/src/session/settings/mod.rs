@@ -8,7 +8,7 @@
 //!
 //! | file | question |
 //! |---|---|
-//! | `board.rs` | how does a query read settings, and how does it change one? |
+//! | `board/` | how does a query read settings, and how does it change one? |
 //! | `custom.rs` | which settings are a client's own? |
 //! | `described.rs` | what does `pg_settings` say about a setting, beside its value? |
 //! | `known.rs` | which of PostgreSQL's settings exist, and what does SET do with each? |
@@ -48,19 +48,22 @@ use arrow::array::RecordBatch;
 use coscan_pg::output::IntervalStyle;
 use coscan_pg::{PgError, zone_name, zone_text};
 use datafusion::error::Result;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, Set, TransactionMode};
 
 use self::custom::is_custom;
 use self::known::{KNOWN, Known, MESSAGES, Rule, find};
 use self::local::Local;
-use self::options::{CHECKSUMS, DEFAULT_SCHEMA, MEMORY, TIME_ZONE, configure, entry, restore};
+use self::options::{
+    CHECKSUMS, DEFAULT_SCHEMA, MEMORY, TIME_ZONE, configure, entry, is_of_environment, restore,
+};
 use self::values::{check_fixed, given, invalid, on_or_off, one_of, show_duration};
 use crate::notices::Severity;
 use crate::right::Rights;
 use crate::session_names::TEMPORARY_SCHEMA;
 
-pub use self::board::{Board, Published, Request};
+pub use self::board::{Board, Published, Request, register_functions};
 pub use self::described::{Described, described};
 pub use self::known::VERSION;
 pub use self::modes::TransactionModes;
@@ -92,6 +95,14 @@ pub struct SessionSettings {
     /// The settings that SET LOCAL changed in this transaction, with their old values
     /// (`local.rs`).
     local: Local,
+    /// The options of the environment that differ from those at the start of the session.
+    environment: BTreeMap<String, String>,
+    /// The environment with which the session began.
+    first_environment: Arc<RuntimeEnv>,
+    /// The options of caches that were set, as they were before.
+    first_caches: BTreeMap<String, String>,
+    /// Whether the program whose session this is has a block.
+    in_block: bool,
 }
 
 impl SessionSettings {
@@ -109,18 +120,27 @@ impl SessionSettings {
             rights: Rights::of(state.config()),
             board: state.config().get_extension().unwrap_or_default(),
             local: Local::new(),
+            environment: BTreeMap::new(),
+            first_environment: Arc::clone(state.runtime_env()),
+            first_caches: BTreeMap::new(),
+            in_block: false,
         }
+    }
+
+    /// Notes that a program's block begins or ends.
+    pub(crate) fn note_block(&mut self, begins: bool) {
+        self.in_block = begins;
+    }
+
+    /// Whether a program's block is open.
+    pub(crate) fn is_in_block(&self) -> bool {
+        self.in_block
     }
 
     /// Whether the session may name files of the server, and so may see their folders in messages.
     #[must_use]
     pub fn may_name_files(&self) -> bool {
         self.rights.is_none_or(|rights| rights.files)
-    }
-
-    /// Where the values are published.
-    pub(crate) fn board(&self) -> &Arc<Board> {
-        &self.board
     }
 
     /// Publishes the current values for queries to read.
@@ -393,6 +413,10 @@ impl SessionSettings {
             self.set_custom(name, value)?;
             return Ok(None);
         }
+        if is_of_environment(name) {
+            self.set_environment(context, name, value).await?;
+            return Ok(None);
+        }
         if name.contains('.') {
             configure(context, name, value).await?;
             return Ok(None);
@@ -463,6 +487,10 @@ impl SessionSettings {
                 Some(value) => self.set_custom(name, value)?,
                 None => self.board.forget_custom(name),
             }
+            return Ok(None);
+        }
+        if is_of_environment(name) {
+            self.reset_environment(context, name).await?;
             return Ok(None);
         }
         if name.contains('.') {

@@ -27,6 +27,7 @@ pub struct SavedSettings {
     pub(super) local: Local,
     pub(super) custom: BTreeMap<String, String>,
     pub(super) options: Arc<ConfigOptions>,
+    pub(super) environment: BTreeMap<String, String>,
 }
 
 impl SavedSettings {
@@ -39,6 +40,7 @@ impl SavedSettings {
             local: Local::new(),
             custom: BTreeMap::new(),
             options,
+            environment: BTreeMap::new(),
         }
     }
 }
@@ -80,6 +82,7 @@ impl SessionSettings {
             local: self.local.clone(),
             custom: self.board.all_custom(),
             options,
+            environment: self.environment.clone(),
         }
     }
 
@@ -100,6 +103,8 @@ impl SessionSettings {
         self.local = saved.local;
         self.board.put_back_custom(saved.custom);
         let restored = restore_all(context, &saved.options).await;
+        let environment = self.restore_environment(context, saved.environment);
+        let restored = restored.and(environment.await);
         self.publish(context);
         restored?;
         let mut now = self.reports(context);

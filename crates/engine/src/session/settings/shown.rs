@@ -1,6 +1,6 @@
 //! What does SHOW show?
 //!
-//! Not here: where a query reads settings (`board.rs`).
+//! Not here: where a query reads settings (`board/`).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::SessionSettings;
 use super::custom::is_custom;
 use super::described::described;
 use super::known::{KNOWN, find};
-use super::options::{entries, entry};
+use super::options::{entries, entry, is_of_environment};
 
 /// The name that stands for all settings.
 const ALL: &str = "all";
@@ -53,6 +53,8 @@ impl SessionSettings {
         }
         let value = if is_custom(context, name) {
             Some(self.custom(name)?)
+        } else if is_of_environment(name) {
+            self.environment_entry(context, name)?
         } else if name.contains('.') {
             entry(context.state_ref().read().config_options(), name)?
         } else {
@@ -73,7 +75,9 @@ impl SessionSettings {
             value: Some(self.value(context, known)),
             description: described(known.name).map_or("", |described| described.short),
         });
-        let theirs = entries(&options).into_iter().map(|entry| Shown {
+        let mut theirs = entries(&options);
+        theirs.extend(self.of_environment(context));
+        let theirs = theirs.into_iter().map(|entry| Shown {
             name: entry.key,
             value: entry.value,
             description: entry.description,

@@ -12,9 +12,8 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Ty
 use datafusion::common::plan_err;
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
 use datafusion::scalar::ScalarValue;
@@ -96,9 +95,6 @@ impl Row<'_> {
     }
 }
 
-/// Returns the function that replaces this one when a statement is planned; `None` keeps it.
-type Binding = Arc<dyn Fn() -> Option<Function> + Send + Sync>;
-
 type Body = Arc<dyn Fn(&Row<'_>) -> Result<ScalarValue> + Send + Sync>;
 
 /// See the file's header.
@@ -109,7 +105,6 @@ pub(super) struct Function {
     optional: Optional,
     gives: Give,
     body: Body,
-    binding: Option<Binding>,
     signature: Signature,
 }
 
@@ -134,7 +129,6 @@ impl Function {
             optional: Optional::Last(0),
             gives,
             body: Arc::new(body),
-            binding: None,
             signature: Signature::user_defined(Volatility::Stable),
         }
     }
@@ -147,15 +141,6 @@ impl Function {
     /// Makes the function volatile: it runs for each row, and never while a query is planned.
     pub(super) fn volatile(mut self) -> Self {
         self.signature = Signature::user_defined(Volatility::Volatile);
-        self
-    }
-
-    /// See [`Binding`].
-    pub(super) fn bound_by(
-        mut self,
-        binding: impl Fn() -> Option<Self> + Send + Sync + 'static,
-    ) -> Self {
-        self.binding = Some(Arc::new(binding));
         self
     }
 
@@ -197,14 +182,6 @@ impl ScalarUDFImpl for Function {
             field.set_metadata([(PG_OID_ALIAS_KEY.to_owned(), "oid".to_owned())].into());
         }
         Ok(Arc::new(field))
-    }
-
-    fn simplify(&self, args: Vec<Expr>, _: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let bound = self.binding.as_ref().and_then(|binding| binding());
-        Ok(match bound {
-            Some(bound) => ExprSimplifyResult::Simplified(bound.into_udf().call(args)),
-            None => ExprSimplifyResult::Original(args),
-        })
     }
 
     fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {

@@ -69,6 +69,7 @@ pub(super) fn register(session: &SessionContext, known: &Known) {
     for function in waiting::waiting(known) {
         session.register_udf(function);
     }
+    coscan::session_settings::register_functions(session, &known.board);
 }
 
 use Take::{Bool, Number, NumberOrText, Text};

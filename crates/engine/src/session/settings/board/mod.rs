@@ -1,19 +1,22 @@
 //! How does a query read the session's settings, and how does it change one?
 //!
-//! A server's `current_setting()` and `pg_settings` read the values that the session has published
-//! here. `set_config()` leaves a request, which is carried out once the statement has run; what SET
-//! would refuse is refused.
-//! Idea: an extension of the session's configuration. Whoever opens the session adds it there;
-//! without it queries read nothing.
+//! `current_setting()` (`functions.rs`) and a server's `pg_settings` read the values that the
+//! session has published here. `set_config()` leaves a request, which is carried out once the
+//! statement has run; what SET would refuse is refused.
+//! Idea: an extension of the session's configuration. Whoever opens the session adds it there, and
+//! registers the functions; without it queries read nothing.
 //!
 //! B1: a statement that has failed on one thread may still run on another, and leave a request a
 //! moment later. So each request carries the turn in which its statement was planned. A failure
 //! begins the next turn, and requests of earlier turns are ignored.
 
+mod functions;
+
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
+pub use self::functions::register_functions;
 use super::custom::CUSTOM_BYTES_MAX;
 use super::modes::READ_ONLY;
 
@@ -146,7 +149,7 @@ impl Board {
         true
     }
 
-    pub(super) fn has_requests(&self) -> bool {
+    pub(crate) fn has_requests(&self) -> bool {
         !self.requests.lock().by_name.is_empty()
     }
 

@@ -1,0 +1,128 @@
+//! Plans INSERT, UPDATE, DELETE and CREATE TABLE (LIKE …) in forms that need the table's columns.
+//!
+//! | form | how it is planned | file |
+//! |---|---|---|
+//! | INSERT of fewer values than columns | with the names of the first columns | `insert.rs` |
+//! | INSERT of a uuid into a table of files | as the bytes that files hold | `insert.rs` |
+//! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL | `defaults.rs` |
+//! | `CREATE TABLE u (LIKE t)` | as the empty table of its columns | `like.rs` |
+//! | UPDATE … FROM, DELETE … USING, WITH before either, DELETE of a table with an alias | as a query of the changed rows, which DataFusion's planner does not support; the plan has the same change node as its own | `by_query.rs` |
+//!
+//! | file | question |
+//! |---|---|
+//! | `supported.rs` | which forms are refused before they are planned? |
+//! | `tables.rs` | which table does a statement name, how does the catalog write its names, and what does an error say of it? |
+//!
+//! Not here: forms that need no columns (`coscan_pg`'s `dialect/changes.rs`), how rows change
+//! (`session_names/change/`).
+
+mod by_query;
+mod defaults;
+mod insert;
+mod like;
+mod supported;
+mod tables;
+
+use coscan_pg::PgError;
+use coscan_pg::dialect::query_of;
+use datafusion::error::Result;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    CreateTableLikeKind, FromTable, Query, SetExpr, Statement, With,
+};
+
+use self::by_query::{delete_of, update_of};
+use self::defaults::with_default;
+use self::insert::complete;
+use self::like::table_like;
+use self::supported::{check_assignments, check_supported, check_truncated};
+use self::tables::{changed_tables, fold_target, has_alias, of_known_table, target_of};
+use super::drop_functions;
+
+/// Plans any statement.
+pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
+    let tables = if let DfStatement::Statement(inner) = &statement {
+        changed_tables(state, inner)
+    } else {
+        vec![]
+    };
+    let plan = planned(state, statement).await;
+    plan.map_err(|error| of_known_table(error, &tables))
+}
+
+async fn planned(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
+    let DfStatement::Statement(inner) = statement else {
+        return state.statement_to_plan(statement).await;
+    };
+    let (with, mut inner) = without_with(*inner);
+    check_supported(&inner)?;
+    let mut is_temporary = false;
+    match &mut inner {
+        // DataFusion refuses the word.
+        Statement::CreateTable(create) => {
+            is_temporary = std::mem::take(&mut create.temporary);
+            if let Some(CreateTableLikeKind::Parenthesized(like)) = &create.like {
+                return table_like(state, create, like, is_temporary).await;
+            }
+        }
+        Statement::Insert(insert) => complete(state, insert).await?,
+        Statement::Update(update) => {
+            check_assignments(state, update)?;
+            let table = target_of(state, &update.table.relation).await?;
+            for assignment in &mut update.assignments {
+                fold_target(state, assignment);
+                with_default(state, assignment, table.as_ref())?;
+            }
+            if with.is_some() || update.from.is_some() {
+                return update_of(state, table, update, with).await;
+            }
+        }
+        Statement::Delete(delete) => {
+            if let FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from) = &delete.from
+                && let [target] = from.as_slice()
+                && (with.is_some() || delete.using.is_some() || has_alias(&target.relation))
+            {
+                let target = target.clone();
+                let table = target_of(state, &target.relation).await?;
+                return delete_of(state, table, target, delete, with).await;
+            }
+        }
+        Statement::Truncate(truncate) => check_truncated(state, &truncate.table_names).await?,
+        Statement::DropFunction(drop) => {
+            if let Some(plan) = drop_functions::plan(state, drop)? {
+                return Ok(plan);
+            }
+        }
+        _ => {}
+    }
+    let statement = DfStatement::Statement(Box::new(inner));
+    let mut plan = state.statement_to_plan(statement).await?;
+    if let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = &mut plan {
+        create.temporary |= is_temporary;
+    }
+    Ok(plan)
+}
+
+/// An UPDATE or a DELETE without the WITH before it, and that.
+fn without_with(statement: Statement) -> (Option<With>, Statement) {
+    match statement {
+        Statement::Query(query) => match *query {
+            Query { with, body, .. }
+                if matches!(*body, SetExpr::Update(_) | SetExpr::Delete(_)) =>
+            {
+                match *body {
+                    SetExpr::Update(change) | SetExpr::Delete(change) => (with, change),
+                    body => (with, Statement::Query(Box::new(query_of(body)))),
+                }
+            }
+            query => (None, Statement::Query(Box::new(query))),
+        },
+        other => (None, other),
+    }
+}
+
+fn refuse<T>(code: &'static str, text: &str) -> Result<T> {
+    Err(PgError::new(code, text.to_owned()).into())
+}
