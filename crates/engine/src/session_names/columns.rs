@@ -17,12 +17,16 @@ use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 
+use crate::statement::Check;
+
 /// The columns of a changed table.
 #[derive(Debug)]
 pub(super) struct Columns {
     columns: Vec<Column>,
     /// The keys of the table as it was.
     keys: Constraints,
+    /// Those of the table as it was all of whose columns are still there.
+    checks: Vec<Check>,
     metadata: HashMap<String, String>,
     /// The old and the new name of a column.
     renamed: Option<(String, String)>,
@@ -57,9 +61,25 @@ impl Columns {
         Self {
             columns: columns.collect(),
             keys,
+            checks: vec![],
             metadata: schema.metadata().clone(),
             renamed: None,
         }
+    }
+
+    /// The columns that a table with these CHECK constraints has.
+    pub(super) fn with_checks(self, checks: &[Check]) -> Self {
+        let checks = checks.to_vec();
+        Self { checks, ..self }
+    }
+
+    pub(super) fn checks(&self) -> &[Check] {
+        &self.checks
+    }
+
+    /// Adds CHECK constraints of these columns.
+    pub(super) fn add_checks(&mut self, checks: &[Check]) {
+        self.checks.extend_from_slice(checks);
     }
 
     /// Whether there is a column of this name.
@@ -81,12 +101,14 @@ impl Columns {
         });
     }
 
-    /// Removes a column with the keys that it is part of; false if there is none of this name. The
-    /// other columns of a primary key stay NOT NULL, as in PostgreSQL.
+    /// Removes a column with the keys that it is part of and the CHECK constraints that read it;
+    /// false if there is none of this name. The other columns of a primary key stay NOT NULL, as in
+    /// PostgreSQL.
     pub(super) fn remove(&mut self, name: &str) -> bool {
         let Some(at) = self.position(name) else {
             return false;
         };
+        self.checks.retain(|check| !check.reads(name));
         let Origin::Kept(gone) = self.columns.remove(at).origin else {
             return true;
         };
@@ -105,14 +127,17 @@ impl Columns {
     }
 
     /// Gives a column another name; false if there is none of this name.
-    pub(super) fn rename(&mut self, from: &str, to: &str) -> bool {
+    pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<bool> {
         let Some(at) = self.position(from) else {
-            return false;
+            return Ok(false);
         };
+        for check in &mut self.checks {
+            *check = check.with_renamed(from, to)?;
+        }
         let column = &mut self.columns[at];
         column.field = column.field.clone().with_name(to);
         self.renamed = Some((from.to_owned(), to.to_owned()));
-        true
+        Ok(true)
     }
 
     /// The old and the new name of the column that has another name now.
@@ -248,7 +273,7 @@ mod tests {
     #[test]
     fn a_renamed_column_keeps_its_values_keys_and_default() {
         let mut columns = columns();
-        assert!(!columns.rename("x", "y") && columns.rename("b", "y"));
+        assert!(!columns.rename("x", "y").unwrap() && columns.rename("b", "y").unwrap());
         assert_eq!(columns.renamed(), Some(("b", "y")));
         assert_eq!(shown(&columns)[1], ("y".to_owned(), vec![3, 4]));
         assert_eq!(columns.constraints().len(), 2);

@@ -46,6 +46,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::unparser::expr_to_sql;
 
+use super::checks::{as_defaults, plan_checks, take_checks};
 use super::drop_functions;
 
 /// Plans any statement.
@@ -129,12 +130,17 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     };
     check_supported(&inner)?;
     let mut is_temporary = false;
+    let mut checks = vec![];
     match &mut inner {
         // DataFusion refuses the word.
         Statement::CreateTable(create) => {
             is_temporary = std::mem::take(&mut create.temporary);
             if let Some(CreateTableLikeKind::Parenthesized(like)) = &create.like {
                 return table_like(state, create, like, is_temporary).await;
+            }
+            checks = take_checks(&mut create.columns, &mut create.constraints);
+            if create.query.is_some() && !checks.is_empty() {
+                return refuse("0A000", "CREATE TABLE AS has no CHECK constraints");
             }
         }
         Statement::Insert(insert) => complete(state, insert).await?,
@@ -171,6 +177,9 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     let mut plan = state.statement_to_plan(statement).await?;
     if let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = &mut plan {
         create.temporary |= is_temporary;
+        let (name, columns) = (create.name.table(), create.input.schema().inner());
+        let checks = plan_checks(state, name, columns, checks, &[])?;
+        create.column_defaults.extend(as_defaults(checks));
     }
     Ok(plan)
 }
@@ -222,9 +231,6 @@ fn check_columns(create: &CreateTable) -> Result<()> {
     let options = create.columns.iter().flat_map(|column| &column.options);
     for option in options {
         match option.option {
-            ColumnOption::Check(_) => {
-                return refuse("0A000", "CHECK constraints are not supported");
-            }
             ColumnOption::ForeignKey(_) => {
                 return refuse("0A000", "foreign keys are not supported");
             }
@@ -236,9 +242,6 @@ fn check_columns(create: &CreateTable) -> Result<()> {
     }
     for constraint in &create.constraints {
         match constraint {
-            TableConstraint::Check(_) => {
-                return refuse("0A000", "CHECK constraints are not supported");
-            }
             TableConstraint::ForeignKey(_) => {
                 return refuse("0A000", "foreign keys are not supported");
             }

@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CloseCursor, CreateTable, DataType, Declare, DeclareType,
     DiscardObject, DropBehavior, Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart,
     ObjectType, OnCommit, RenameTableNameKind, ShowCreateObject, Statement as SqlStatement,
-    Truncate,
+    TableConstraint, Truncate,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -482,6 +482,12 @@ fn column_change(operation: &AlterTableOperation) -> Option<ColumnChange> {
         } => Some(ColumnChange::Rename {
             from: column_name(old_column_name),
             to: column_name(new_column_name),
+        }),
+        AlterTableOperation::AddConstraint {
+            constraint: TableConstraint::Check(check),
+            not_valid: false,
+        } => Some(ColumnChange::AddCheck {
+            check: Box::new(check.clone()),
         }),
         _ => None,
     }

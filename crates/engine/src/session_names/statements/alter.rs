@@ -1,4 +1,4 @@
-//! ALTER TABLE … ADD, DROP and RENAME COLUMN.
+//! ALTER TABLE … ADD, DROP and RENAME COLUMN, and ADD CHECK.
 //!
 //! Idea: a table of other columns is made from the rows of the old one, and takes its name. What
 //! was planned before reads on what it found, prepared statements see another table and are
@@ -18,21 +18,22 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, Schema};
 use coscan_pg::PgError;
 use datafusion::catalog::{SchemaProvider, TableProvider};
-use datafusion::common::{DFSchema, TableReference, internal_err};
+use datafusion::common::{Column, DFSchema, TableReference, internal_err};
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
 use datafusion::logical_expr::{
-    DdlStatement, EmptyRelation, Expr, ExprSchemable, LogicalPlan, Projection, TableType,
+    DdlStatement, EmptyRelation, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection,
+    TableType,
 };
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
-use datafusion::sql::sqlparser::ast::{ColumnDef, Ident, ObjectName, Statement};
+use datafusion::sql::sqlparser::ast::{CheckConstraint, ColumnDef, Ident, ObjectName, Statement};
 
 use super::drop::shown;
 use crate::notices::{Notice, Notices};
@@ -40,7 +41,9 @@ use crate::session_names::catalogs::{OwnSchema, Whose};
 use crate::session_names::columns::Columns;
 use crate::session_names::table::MemoryTable;
 use crate::session_names::views::Reader;
-use crate::statement::{StatementSize, on_large_stack, plan_statement};
+use crate::statement::{
+    Check, StatementSize, on_large_stack, plan_checks, plan_statement, take_of_column,
+};
 
 /// ALTER TABLE of a table's columns.
 #[derive(Clone, Debug)]
@@ -81,6 +84,11 @@ pub enum ColumnChange {
         /// The new name.
         to: String,
     },
+    /// ADD CHECK.
+    AddCheck {
+        /// The constraint as the statement declares it.
+        check: Box<CheckConstraint>,
+    },
 }
 
 /// Changes the columns of a table of the session's own, by a statement of this size. Dropping the
@@ -89,8 +97,9 @@ pub enum ColumnChange {
 /// # Errors
 /// 42P01 and 42809 if there is no such table, 42501 if the session has not made it in memory,
 /// 42703 and 42701 if there is no such column or there is one, 2BP01 if a view reads a column that
-/// goes, 23502 if a new column is NOT NULL and has no default, those of computing the default,
-/// 0A000 for what is not supported, `ResourcesExhausted` without memory for both tables.
+/// goes, 23502 if a new column is NOT NULL and has no default, 23514 if a row violates a new CHECK
+/// constraint, those of planning the constraint and of computing the default, 0A000 for what is not
+/// supported, `ResourcesExhausted` without memory for both tables.
 pub async fn alter_own(
     context: &SessionContext,
     alter: &AlterColumns,
@@ -112,7 +121,7 @@ pub async fn alter_own(
         size,
         has_rows: has_rows(old).await,
     };
-    let Some((columns, dropped)) = asked.columns(old).await? else {
+    let Some((columns, dropped, checks)) = asked.columns(old).await? else {
         return Ok(());
     };
     let mut views = own.own().readers(&table);
@@ -121,6 +130,7 @@ pub async fn alter_own(
     let held = own.own().held(format!("table {}", alter.table));
     let (new, unchanged) = old.with_columns(&columns, Arc::new(held)).await?;
     let new: Arc<dyn TableProvider> = Arc::new(new);
+    on_large_stack(asked.check_rows(&new, &checks)).await?;
     let views = views
         .iter()
         .map(|view| view.over(&table, &new, columns.renamed()));
@@ -176,6 +186,7 @@ fn check_kind(alter: &AlterColumns, table: &dyn TableProvider) -> Result<()> {
         (TableType::View, change) => {
             let action = match change {
                 Some(ColumnChange::Drop { .. }) => "DROP COLUMN",
+                Some(ColumnChange::AddCheck { .. }) => "ADD CONSTRAINT",
                 _ => "ADD COLUMN",
             };
             let told = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
@@ -219,10 +230,14 @@ impl<'a> Asked<'a> {
         self.alter.table.table()
     }
 
-    /// The columns after all changes, and those that go; `None` if nothing changes.
-    async fn columns(&self, table: &MemoryTable) -> Result<Option<(Columns, Vec<Dropped<'a>>)>> {
-        let mut columns = Columns::of(table, table.all_keys().clone());
-        let mut dropped = vec![];
+    /// The columns after all changes, those that go, and the new checks; `None` if nothing changes.
+    async fn columns(
+        &self,
+        table: &MemoryTable,
+    ) -> Result<Option<(Columns, Vec<Dropped<'a>>, Vec<Check>)>> {
+        let columns = Columns::of(table, table.all_keys().clone());
+        let mut columns = columns.with_checks(table.checks());
+        let (mut dropped, mut declared) = (vec![], vec![]);
         let mut changes = 0;
         // PostgreSQL drops columns before it adds others.
         for change in &self.alter.changes {
@@ -243,12 +258,54 @@ impl<'a> Asked<'a> {
                 ColumnChange::Add {
                     column,
                     if_not_exists,
-                } => self.adds(&mut columns, column, *if_not_exists).await?,
+                } => {
+                    let mut column = ColumnDef::clone(column);
+                    let checks = take_of_column(&mut column);
+                    let is_new = self.adds(&mut columns, &column, *if_not_exists).await?;
+                    declared.extend(checks.into_iter().filter(|_| is_new));
+                    is_new
+                }
                 ColumnChange::Rename { from, to } => self.renames(&mut columns, from, to)?,
+                ColumnChange::AddCheck { check } => {
+                    declared.push(CheckConstraint::clone(check));
+                    true
+                }
             };
             changes += usize::from(is_changed);
         }
-        Ok((changes > 0).then_some((columns, dropped)))
+        let checks = on_large_stack(async { self.checks(&columns, declared) }).await?;
+        columns.add_checks(&checks);
+        Ok((changes > 0).then_some((columns, dropped, checks)))
+    }
+
+    /// Plans new checks, which may read all columns that there are after the statement.
+    fn checks(&self, columns: &Columns, declared: Vec<CheckConstraint>) -> Result<Vec<Check>> {
+        let (schema, others) = (columns.schema(), columns.checks());
+        plan_checks(self.state, self.relation(), &schema, declared, others)
+    }
+
+    /// Checks the rows of the table as it will be.
+    ///
+    /// # Errors
+    /// 23514.
+    async fn check_rows(&self, table: &Arc<dyn TableProvider>, checks: &[Check]) -> Result<()> {
+        for check in checks {
+            let own = |name: &str| Ok(Expr::Column(Column::new_unqualified(name)));
+            let source = provider_as_source(Arc::clone(table));
+            let name = TableReference::bare(self.relation());
+            let rows = LogicalPlanBuilder::scan(name, source, None)?;
+            let rows = rows.filter(check.violation(own)?)?.limit(0, Some(1))?;
+            let plan = self.state.create_physical_plan(&rows.build()?).await?;
+            let rows = collect(plan, self.state.task_ctx()).await?;
+            if rows.iter().any(|batch| batch.num_rows() > 0) {
+                let (name, relation) = (check.name(), self.relation());
+                let told = format!(
+                    "check constraint \"{name}\" of relation \"{relation}\" is violated by some row"
+                );
+                return Err(PgError::new("23514", told).into());
+            }
+        }
+        Ok(())
     }
 
     fn removes(&self, columns: &mut Columns, name: &str, if_exists: bool) -> Result<bool> {
@@ -269,7 +326,7 @@ impl<'a> Asked<'a> {
         if columns.has(from) && columns.has(to) {
             return Err(self.exists(to).into());
         }
-        if columns.rename(from, to) {
+        if columns.rename(from, to)? {
             return Ok(true);
         }
         let told = format!("column \"{from}\" does not exist");
