@@ -3,7 +3,7 @@
 //! | form | how it is planned |
 //! |---|---|
 //! | INSERT of fewer values than columns | with the names of the first columns |
-//! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL |
+//! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL; without the column, if a sequence gives its values |
 //! | `CREATE TABLE u (LIKE t)` | as the empty table of its columns |
 //! | INSERT of a uuid into a table of files | as the bytes that files hold |
 //! | UPDATE … FROM, DELETE … USING, WITH before either, DELETE of a table with an alias | as a query of the changed rows, which DataFusion's planner does not support; the plan has the same change node as its own |
@@ -34,13 +34,13 @@ use datafusion::logical_expr::{
     ExprSchemable, LogicalPlan, Projection, TableType, Volatility, WriteOp, cast,
 };
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::planner::object_name_to_table_reference;
+use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ColumnOption, CreateTable, CreateTableLike,
     CreateTableLikeDefaults, CreateTableLikeKind, Delete, Expr, FromTable, Ident, Insert,
     ObjectName, Parens, Query, Select, SelectItem, SetExpr, Statement, TableConstraint,
-    TableFactor, TableObject, TableWithJoins, TruncateTableTarget, Update, UpdateTableFromKind,
-    Value, Values, VisitMut, VisitorMut, With,
+    TableFactor, TableObject, TableWithJoins, TruncateIdentityOption, TruncateTableTarget, Update,
+    UpdateTableFromKind, Value, Values, VisitMut, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -48,6 +48,10 @@ use datafusion::sql::unparser::expr_to_sql;
 
 use super::checks::{as_defaults, plan_checks, take_checks};
 use super::drop_functions;
+use super::sequences::{Kind, NextNumber, sequence_of, take_sequences};
+
+/// The error for an INSERT for which no column is left.
+const NOTHING_LEFT: &str = "DEFAULT VALUES for a table of sequences only is not supported";
 
 /// Plans any statement.
 pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
@@ -130,7 +134,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     };
     check_supported(&inner)?;
     let mut is_temporary = false;
-    let mut checks = vec![];
+    let (mut checks, mut sequences) = (vec![], vec![]);
     match &mut inner {
         // DataFusion refuses the word.
         Statement::CreateTable(create) => {
@@ -139,8 +143,12 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
                 return table_like(state, create, like, is_temporary).await;
             }
             checks = take_checks(&mut create.columns, &mut create.constraints);
-            if create.query.is_some() && !checks.is_empty() {
-                return refuse("0A000", "CREATE TABLE AS has no CHECK constraints");
+            let names = state.config_options().sql_parser.enable_ident_normalization;
+            let (table, names) = (last_of(state, &create.name), IdentNormalizer::new(names));
+            sequences = take_sequences(&table, &mut create.columns, &names)?;
+            if create.query.is_some() && !(checks.is_empty() && sequences.is_empty()) {
+                let told = "CREATE TABLE AS has no CHECK constraints and no sequences";
+                return refuse("0A000", told);
             }
         }
         Statement::Insert(insert) => complete(state, insert).await?,
@@ -149,6 +157,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
             let table = target_of(state, &update.table.relation).await?;
             for assignment in &mut update.assignments {
                 fold_target(state, assignment);
+                check_assigned(state, assignment, table.as_ref())?;
                 with_default(state, assignment, table.as_ref())?;
             }
             if with.is_some() || update.from.is_some() {
@@ -165,7 +174,10 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
                 return delete_of(state, table, target, delete, with).await;
             }
         }
-        Statement::Truncate(truncate) => check_truncated(state, &truncate.table_names).await?,
+        Statement::Truncate(truncate) => {
+            let restarts = truncate.identity.take() == Some(TruncateIdentityOption::Restart);
+            check_truncated(state, &truncate.table_names, restarts).await?;
+        }
         Statement::DropFunction(drop) => {
             if let Some(plan) = drop_functions::plan(state, drop)? {
                 return Ok(plan);
@@ -180,21 +192,39 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
         let (name, columns) = (create.name.table(), create.input.schema().inner());
         let checks = plan_checks(state, name, columns, checks, &[])?;
         create.column_defaults.extend(as_defaults(checks));
+        create.column_defaults.extend(sequences);
     }
     Ok(plan)
 }
 
-/// Refuses to empty a view.
-async fn check_truncated(state: &SessionState, targets: &[TruncateTableTarget]) -> Result<()> {
+/// Refuses to empty a view, and to restart sequences.
+async fn check_truncated(
+    state: &SessionState,
+    targets: &[TruncateTableTarget],
+    restarts: bool,
+) -> Result<()> {
     for TruncateTableTarget { name, .. } in targets {
-        if let Some((_, table)) = table_of(state, name).await?
-            && table.table_type() == TableType::View
-        {
+        let Some((_, table)) = table_of(state, name).await? else {
+            continue;
+        };
+        if table.table_type() == TableType::View {
             let told = format!("\"{}\" is not a table", last_of(state, name));
             return refuse("42809", &told);
         }
+        let schema = table.schema();
+        let mut names = schema.fields().iter().map(|field| field.name());
+        if restarts && names.any(|column| kind_of(table.as_ref(), column).is_some()) {
+            let told = "RESTART IDENTITY of a table with a sequence is not supported";
+            return refuse("0A000", told);
+        }
     }
     Ok(())
+}
+
+/// The kind of a column that has a sequence.
+fn kind_of(table: &dyn TableProvider, column: &str) -> Option<Kind> {
+    let default = table.get_column_default(column)?;
+    sequence_of(default).map(NextNumber::kind)
 }
 
 fn has_alias(factor: &TableFactor) -> bool {
@@ -234,7 +264,11 @@ fn check_columns(create: &CreateTable) -> Result<()> {
             ColumnOption::ForeignKey(_) => {
                 return refuse("0A000", "foreign keys are not supported");
             }
-            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
+            ColumnOption::Generated {
+                generation_expr: Some(_),
+                ..
+            }
+            | ColumnOption::Identity(_) => {
                 return refuse("0A000", "generated columns are not supported");
             }
             _ => {}
@@ -290,6 +324,12 @@ async fn table_like(
     if matches!(like.defaults, Some(CreateTableLikeDefaults::Including)) {
         for field in &fields {
             let default = table.get_column_default(field.name());
+            // PostgreSQL copies an identity with INCLUDING IDENTITY only.
+            let is_identity = matches!(
+                kind_of(table.as_ref(), field.name()),
+                Some(Kind::ByDefault | Kind::Always)
+            );
+            let default = default.filter(|_| !is_identity);
             column_defaults.extend(default.map(|default| (field.name().clone(), default.clone())));
         }
     }
@@ -377,10 +417,16 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     let Some(source) = &mut insert.source else {
         // DEFAULT VALUES.
         if insert.assignments.is_empty() && !names.is_empty() {
-            insert.source = Some(Box::new(default_row(state, table.as_ref(), &names)?));
+            let given = without_sequences(state, table.as_ref(), &names);
+            if given.is_empty() {
+                return refuse("0A000", NOTHING_LEFT);
+            }
+            insert.source = Some(Box::new(default_row(state, table.as_ref(), &given)?));
+            insert.columns = given;
         }
         return Ok(());
     };
+    leave_out_sequences(state, table.as_ref(), &names, &mut insert.columns, source);
     let columns = match insert.columns.as_slice() {
         [] => names.as_slice(),
         given => given,
@@ -403,12 +449,101 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     } else {
         &insert.columns
     };
+    check_given(state, table.as_ref(), columns)?;
     let uuids: Vec<bool> = columns
         .iter()
         .map(|column| is_file_uuid(&schema, &last_of(state, column)))
         .collect();
     if uuids.contains(&true) {
         as_bytes(source, &uuids)?;
+    }
+    Ok(())
+}
+
+/// The columns of which no sequence gives the values.
+fn without_sequences(
+    state: &SessionState,
+    table: &dyn TableProvider,
+    columns: &[ObjectName],
+) -> Vec<ObjectName> {
+    let others = columns.iter();
+    let others = others.filter(|column| kind_of(table, &last_of(state, column)).is_none());
+    others.cloned().collect()
+}
+
+/// Leaves out the columns for which all rows of VALUES have DEFAULT, and of which a sequence gives
+/// the values. If that would be all, an INSERT of another column's default says the same.
+fn leave_out_sequences(
+    state: &SessionState,
+    table: &dyn TableProvider,
+    names: &[ObjectName],
+    columns: &mut Vec<ObjectName>,
+    source: &mut Query,
+) {
+    let SetExpr::Values(values) = source.body.as_mut() else {
+        return;
+    };
+    let width = values.rows.first().map_or(0, |row| row.content.len());
+    let given = if columns.is_empty() {
+        names.get(..width).unwrap_or_default()
+    } else {
+        columns.as_slice()
+    };
+    let mut rows = values.rows.iter();
+    if given.is_empty() || rows.any(|row| row.content.len() != given.len()) {
+        return;
+    }
+    let is_left_out = |at: usize| {
+        let mut rows = values.rows.iter();
+        kind_of(table, &last_of(state, &given[at])).is_some()
+            && rows.all(|row| is_default(&row.content[at]))
+    };
+    let kept: Vec<usize> = (0..given.len()).filter(|at| !is_left_out(*at)).collect();
+    if kept.len() == given.len() {
+        return;
+    }
+    let mut left: Vec<ObjectName> = kept.iter().map(|at| given[*at].clone()).collect();
+    let others = without_sequences(state, table, names);
+    for row in &mut values.rows {
+        let cells = std::mem::take(&mut row.content).into_iter().enumerate();
+        let cells = cells.filter(|(at, _)| kept.contains(at) || (kept.is_empty() && *at == 0));
+        row.content = cells.map(|(_, cell)| cell).collect();
+    }
+    if kept.is_empty() {
+        // Without another column the sequence's own stays, which `default_of` refuses.
+        left.push(others.first().unwrap_or(&given[0]).clone());
+    }
+    *columns = left;
+}
+
+/// Refuses values for an identity that is GENERATED ALWAYS.
+fn check_given(
+    state: &SessionState,
+    table: &dyn TableProvider,
+    columns: &[ObjectName],
+) -> Result<()> {
+    for column in columns {
+        let column = last_of(state, column);
+        if kind_of(table, &column) == Some(Kind::Always) {
+            let told = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
+            return refuse("428C9", &told);
+        }
+    }
+    Ok(())
+}
+
+/// Refuses to assign a value to an identity that is GENERATED ALWAYS.
+fn check_assigned(
+    state: &SessionState,
+    assignment: &Assignment,
+    table: &dyn TableProvider,
+) -> Result<()> {
+    if let AssignmentTarget::ColumnName(column) = &assignment.target {
+        let column = last_of(state, column);
+        if kind_of(table, &column) == Some(Kind::Always) && !is_default(&assignment.value) {
+            let told = format!("column \"{column}\" can only be updated to DEFAULT");
+            return refuse("428C9", &told);
+        }
     }
     Ok(())
 }
@@ -580,6 +715,10 @@ fn default_of(
     let Some(default) = table.get_column_default(&last_of(state, column)) else {
         return Ok(Expr::value(Value::Null));
     };
+    if sequence_of(default).is_some() {
+        let told = "DEFAULT of a column with a sequence is supported if all rows of VALUES have it";
+        return refuse("0A000", told);
+    }
     if !is_immutable(default)? {
         return expr_to_sql(&with_typed_constants(default.clone())?);
     }

@@ -42,7 +42,7 @@ use crate::session_names::columns::Columns;
 use crate::session_names::table::MemoryTable;
 use crate::session_names::views::Reader;
 use crate::statement::{
-    Check, StatementSize, on_large_stack, plan_checks, plan_statement, take_of_column,
+    Check, StatementSize, on_large_stack, plan_checks, plan_statement, take_of_column, with_begun,
 };
 
 /// ALTER TABLE of a table's columns.
@@ -383,7 +383,7 @@ impl<'a> Asked<'a> {
         }
         let field = create.input.schema().field(0).as_ref().clone();
         let default = create.column_defaults.into_iter().next();
-        Ok((field, default.map(|(_, default)| default)))
+        Ok((field, default.map(|(_, default)| with_begun(default))))
     }
 
     /// The value of a new column in the rows that there are, as an array of one row. As in

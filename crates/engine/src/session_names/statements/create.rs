@@ -35,7 +35,7 @@ use crate::notices::{Notice, Notices};
 use crate::session_names::allowance::Held;
 use crate::session_names::catalogs::{OwnSchema, TEMPORARY_SCHEMA};
 use crate::session_names::table::MemoryTable;
-use crate::statement::{Check, split_defaults};
+use crate::statement::{Check, split_defaults, with_begun};
 
 /// The schema and the name of a table that all sessions see and that the new one replaces.
 pub(super) type Replaced = Option<(Arc<dyn SchemaProvider>, String)>;
@@ -65,13 +65,15 @@ pub(super) fn create_table(
     };
     check_names(&query)?;
     let (checks, defaults) = split_defaults(create.column_defaults);
+    let defaults = defaults.into_iter();
+    let defaults = defaults.map(|(column, default)| (column, with_begun(default)));
     let new = NewTable {
         context: context.clone(),
         name: name.clone(),
         columns: columns_of(&query, is_of_query),
         constraints: create.constraints,
         checks,
-        defaults,
+        defaults: defaults.collect(),
         temporary: create.temporary,
         or_replace: create.or_replace,
         replaced,
