@@ -201,12 +201,12 @@ impl MemoryTable {
     }
 
     /// A table of these columns with this one's rows, whose memory `held` takes. Both tables share
-    /// the columns that stay, and each counts them. Their keys are not compared again. This table
-    /// stays as it is until it is retired or the returned lock is dropped.
+    /// the columns that stay, and each counts them. Their keys are compared only if there are new
+    /// ones. This table stays as it is until it is retired or the returned lock is dropped.
     ///
     /// # Errors
-    /// 40001 if another table has this one's name; `ResourcesExhausted` without memory for both
-    /// tables.
+    /// 23502 and 23505 if the rows do not keep new constraints; 40001 if another table has this
+    /// one's name; `ResourcesExhausted` without memory for both tables.
     pub(super) async fn with_columns(
         &self,
         columns: &Columns,
@@ -218,6 +218,7 @@ impl MemoryTable {
         let mut growth = held.growth();
         let mut partitions = self.partitions().await;
         for batch in partitions.iter_mut().flatten() {
+            columns.check_nulls(&self.name, batch)?;
             *batch = columns.batch(&schema, batch)?;
             growth.add(bytes_of(batch))?;
             // Others have their turn, and the statement can be given up.
@@ -225,6 +226,15 @@ impl MemoryTable {
         }
         growth.keep();
         let (constraints, defaults) = (columns.constraints(), columns.defaults());
+        if columns.adds_keys() {
+            unique::check_new(
+                &self.name,
+                &constraints,
+                &schema,
+                &partitions,
+                held.growth(),
+            )?;
+        }
         let table = Self::of_kept(&self.name, schema, partitions, held, constraints, defaults)?;
         let table = table.with_checks(columns.checks().to_vec());
         Ok((table.with_temporary(self.is_temporary), unchanged))

@@ -48,7 +48,7 @@ use datafusion::sql::unparser::expr_to_sql;
 
 use super::checks::{as_defaults, plan_checks, take_checks};
 use super::drop_functions;
-use super::sequences::{Kind, NextNumber, sequence_of, take_sequences};
+use super::sequences::{Kind, NextNumber, is_identity, sequence_of, take_sequences};
 
 /// The error for an INSERT for which no column is left.
 const NOTHING_LEFT: &str = "DEFAULT VALUES for a table of sequences only is not supported";
@@ -325,11 +325,7 @@ async fn table_like(
         for field in &fields {
             let default = table.get_column_default(field.name());
             // PostgreSQL copies an identity with INCLUDING IDENTITY only.
-            let is_identity = matches!(
-                kind_of(table.as_ref(), field.name()),
-                Some(Kind::ByDefault | Kind::Always)
-            );
-            let default = default.filter(|_| !is_identity);
+            let default = default.filter(|default| !is_identity(default));
             column_defaults.extend(default.map(|default| (field.name().clone(), default.clone())));
         }
     }

@@ -39,6 +39,6 @@ pub use parse::{
     shape_statement,
 };
 pub use postgres::parse_postgresql;
-pub(crate) use sequences::with_begun;
+pub(crate) use sequences::{is_identity, with_begun};
 pub(crate) use split::first_words;
 pub use split::{StatementText, StatementTexts, split_statements, statement_texts};

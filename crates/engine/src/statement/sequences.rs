@@ -166,6 +166,11 @@ pub(crate) fn sequence_of(default: &Expr) -> Option<&NextNumber> {
     }
 }
 
+/// Whether a default is that of an identity.
+pub(crate) fn is_identity(default: &Expr) -> bool {
+    sequence_of(default).is_some_and(|next| next.kind != Kind::Serial)
+}
+
 /// The default of a table that is made now: each run of a CREATE TABLE begins a sequence.
 pub(crate) fn with_begun(default: Expr) -> Expr {
     let draft = sequence_of(&default).filter(|next| next.is_draft);
