@@ -36,7 +36,7 @@ use datafusion::logical_expr::{
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::{IdentNormalizer, object_name_to_table_reference};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, ColumnOption, CreateTable, CreateTableLike,
+    Assignment, AssignmentTarget, CheckConstraint, ColumnOption, CreateTable, CreateTableLike,
     CreateTableLikeDefaults, CreateTableLikeKind, Delete, Expr, FromTable, Ident, Insert,
     ObjectName, Parens, Query, Select, SelectItem, SetExpr, Statement, TableConstraint,
     TableFactor, TableObject, TableWithJoins, TruncateIdentityOption, TruncateTableTarget, Update,
@@ -134,7 +134,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     };
     check_supported(&inner)?;
     let mut is_temporary = false;
-    let (mut checks, mut sequences) = (vec![], vec![]);
+    let mut declared = Declared::default();
     match &mut inner {
         // DataFusion refuses the word.
         Statement::CreateTable(create) => {
@@ -142,14 +142,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
             if let Some(CreateTableLikeKind::Parenthesized(like)) = &create.like {
                 return table_like(state, create, like, is_temporary).await;
             }
-            checks = take_checks(&mut create.columns, &mut create.constraints);
-            let names = state.config_options().sql_parser.enable_ident_normalization;
-            let (table, names) = (last_of(state, &create.name), IdentNormalizer::new(names));
-            sequences = take_sequences(&table, &mut create.columns, &names)?;
-            if create.query.is_some() && !(checks.is_empty() && sequences.is_empty()) {
-                let told = "CREATE TABLE AS has no CHECK constraints and no sequences";
-                return refuse("0A000", told);
-            }
+            declared = Declared::take(state, create)?;
         }
         Statement::Insert(insert) => complete(state, insert).await?,
         Statement::Update(update) => {
@@ -190,11 +183,35 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     if let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = &mut plan {
         create.temporary |= is_temporary;
         let (name, columns) = (create.name.table(), create.input.schema().inner());
-        let checks = plan_checks(state, name, columns, checks, &[])?;
+        let checks = plan_checks(state, name, columns, declared.checks, &[])?;
         create.column_defaults.extend(as_defaults(checks));
-        create.column_defaults.extend(sequences);
+        create.column_defaults.extend(declared.sequences);
     }
     Ok(plan)
+}
+
+/// What a CREATE TABLE declares and DataFusion does not plan.
+#[derive(Default)]
+struct Declared {
+    checks: Vec<CheckConstraint>,
+    /// The defaults of columns with sequences, by the columns' names.
+    sequences: Vec<(String, PlannedExpr)>,
+}
+
+impl Declared {
+    /// # Errors
+    /// Those of sequences; 0A000 beside a query.
+    fn take(state: &SessionState, create: &mut CreateTable) -> Result<Self> {
+        let checks = take_checks(&mut create.columns, &mut create.constraints);
+        let names = state.config_options().sql_parser.enable_ident_normalization;
+        let (table, names) = (last_of(state, &create.name), IdentNormalizer::new(names));
+        let sequences = take_sequences(&table, &mut create.columns, &names)?;
+        if create.query.is_some() && !(checks.is_empty() && sequences.is_empty()) {
+            let told = "CREATE TABLE AS has no CHECK constraints and no sequences";
+            return refuse("0A000", told);
+        }
+        Ok(Self { checks, sequences })
+    }
 }
 
 /// Refuses to empty a view, and to restart sequences.
