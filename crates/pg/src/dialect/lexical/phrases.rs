@@ -10,6 +10,7 @@
 //! | `U&'!0061' UESCAPE '!'` | `'a'` (`uescape.rs`) |
 //! | `LIKE p ESCAPE e` | `LIKE like_escape(p, e)` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE` | `FOR UPDATE`, `FOR SHARE`: no row is locked |
+//! | `FOR UPDATE LIMIT n` | `LIMIT n FOR UPDATE` |
 //! | `SELECT exists FROM t` | `SELECT "exists" FROM t` |
 //! | `f(a, VARIADIC b)` | `f(a, pg_variadic(b))` (`expressions/variadic.rs`) |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
@@ -56,7 +57,7 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
                 Some((at + 1, vec![name]))
             }
             Some("values") => values(tokens, at),
-            Some("for") => key_lock(tokens, &next),
+            Some("for") => limit_first(tokens, at, &next).or_else(|| key_lock(tokens, &next)),
             Some("variadic") => variadic(tokens, at, before),
             Some("interval") => digits_behind(tokens, &next),
             Some("json_each" | "json_each_text" | "jsonb_each" | "jsonb_each_text") => {
@@ -158,6 +159,40 @@ fn key_lock(tokens: &[TokenWithSpan], next: &[usize]) -> Replacement {
         ["key", "share", ..] => Some((next[1] + 1, words("FOR SHARE"))),
         _ => None,
     }
+}
+
+/// FOR UPDATE after the LIMIT, OFFSET or FETCH that follows it.
+fn limit_first(tokens: &[TokenWithSpan], at: usize, next: &[usize]) -> Replacement {
+    let lock = word(&tokens[*next.first()?])?;
+    matches!(lock.as_str(), "update" | "share" | "no" | "key").then_some(())?;
+    let (mut depth, mut limit, mut end) = (0, None, tokens.len());
+    for (place, token) in tokens.iter().enumerate().skip(at) {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen | Token::SemiColon if depth == 0 => {
+                end = place;
+                break;
+            }
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        let is_limit = ["limit", "offset", "fetch"]
+            .iter()
+            .any(|begin| is_word(token, begin));
+        if depth == 0 && is_limit {
+            limit = limit.or(Some(place));
+        }
+    }
+    let limit = limit?;
+    let space = || std::iter::once(Token::Whitespace(Whitespace::Space));
+    let all = |tokens: &[TokenWithSpan]| -> Vec<Token> {
+        let tokens = tokens.iter();
+        tokens.map(|token| token.token.clone()).collect()
+    };
+    // The first token is none that begins a phrase: those behind it are still looked at.
+    let with = space().chain(all(&tokens[limit..end]));
+    let with = with.chain(space()).chain(all(&tokens[at..limit]));
+    Some((end, with.collect()))
 }
 
 /// ONLY before a table, whose name may be in brackets.
