@@ -48,7 +48,11 @@ use datafusion::sql::unparser::expr_to_sql;
 
 use super::checks::{as_defaults, plan_checks, take_checks};
 use super::drop_functions;
-use super::sequences::{Kind, NextNumber, is_identity, sequence_of, take_sequences};
+use super::given::{
+    check_assigned, check_given, is_default, kind_of, last_of, leave_out_sequences,
+    without_sequences,
+};
+use super::sequences::{is_identity, sequence_of, take_sequences};
 
 /// The error for an INSERT for which no column is left.
 const NOTHING_LEFT: &str = "DEFAULT VALUES for a table of sequences only is not supported";
@@ -236,12 +240,6 @@ async fn check_truncated(
         }
     }
     Ok(())
-}
-
-/// The kind of a column that has a sequence.
-fn kind_of(table: &dyn TableProvider, column: &str) -> Option<Kind> {
-    let default = table.get_column_default(column)?;
-    sequence_of(default).map(NextNumber::kind)
 }
 
 fn has_alias(factor: &TableFactor) -> bool {
@@ -473,94 +471,6 @@ async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
     Ok(())
 }
 
-/// The columns of which no sequence gives the values.
-fn without_sequences(
-    state: &SessionState,
-    table: &dyn TableProvider,
-    columns: &[ObjectName],
-) -> Vec<ObjectName> {
-    let others = columns.iter();
-    let others = others.filter(|column| kind_of(table, &last_of(state, column)).is_none());
-    others.cloned().collect()
-}
-
-/// Leaves out the columns for which all rows of VALUES have DEFAULT, and of which a sequence gives
-/// the values. If that would be all, an INSERT of another column's default says the same.
-fn leave_out_sequences(
-    state: &SessionState,
-    table: &dyn TableProvider,
-    names: &[ObjectName],
-    columns: &mut Vec<ObjectName>,
-    source: &mut Query,
-) {
-    let SetExpr::Values(values) = source.body.as_mut() else {
-        return;
-    };
-    let width = values.rows.first().map_or(0, |row| row.content.len());
-    let given = if columns.is_empty() {
-        names.get(..width).unwrap_or_default()
-    } else {
-        columns.as_slice()
-    };
-    let mut rows = values.rows.iter();
-    if given.is_empty() || rows.any(|row| row.content.len() != given.len()) {
-        return;
-    }
-    let is_left_out = |at: usize| {
-        let mut rows = values.rows.iter();
-        kind_of(table, &last_of(state, &given[at])).is_some()
-            && rows.all(|row| is_default(&row.content[at]))
-    };
-    let kept: Vec<usize> = (0..given.len()).filter(|at| !is_left_out(*at)).collect();
-    if kept.len() == given.len() {
-        return;
-    }
-    let mut left: Vec<ObjectName> = kept.iter().map(|at| given[*at].clone()).collect();
-    let others = without_sequences(state, table, names);
-    for row in &mut values.rows {
-        let cells = std::mem::take(&mut row.content).into_iter().enumerate();
-        let cells = cells.filter(|(at, _)| kept.contains(at) || (kept.is_empty() && *at == 0));
-        row.content = cells.map(|(_, cell)| cell).collect();
-    }
-    if kept.is_empty() {
-        // Without another column the sequence's own stays, which `default_of` refuses.
-        left.push(others.first().unwrap_or(&given[0]).clone());
-    }
-    *columns = left;
-}
-
-/// Refuses values for an identity that is GENERATED ALWAYS.
-fn check_given(
-    state: &SessionState,
-    table: &dyn TableProvider,
-    columns: &[ObjectName],
-) -> Result<()> {
-    for column in columns {
-        let column = last_of(state, column);
-        if kind_of(table, &column) == Some(Kind::Always) {
-            let told = format!("cannot insert a non-DEFAULT value into column \"{column}\"");
-            return refuse("428C9", &told);
-        }
-    }
-    Ok(())
-}
-
-/// Refuses to assign a value to an identity that is GENERATED ALWAYS.
-fn check_assigned(
-    state: &SessionState,
-    assignment: &Assignment,
-    table: &dyn TableProvider,
-) -> Result<()> {
-    if let AssignmentTarget::ColumnName(column) = &assignment.target {
-        let column = last_of(state, column);
-        if kind_of(table, &column) == Some(Kind::Always) && !is_default(&assignment.value) {
-            let told = format!("column \"{column}\" can only be updated to DEFAULT");
-            return refuse("428C9", &told);
-        }
-    }
-    Ok(())
-}
-
 /// The row of an INSERT of DEFAULT VALUES.
 fn default_row(
     state: &SessionState,
@@ -702,21 +612,6 @@ impl VisitorMut for Defaults<'_> {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn is_default(value: &Expr) -> bool {
-    matches!(value, Expr::Identifier(word)
-        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
-}
-
-/// The last part of a name as the catalog has it: in lower case, unless it is quoted.
-fn last_of(state: &SessionState, name: &ObjectName) -> String {
-    let folds = state.config_options().sql_parser.enable_ident_normalization;
-    let part = name.0.last().and_then(|part| part.as_ident());
-    part.map_or_else(String::new, |word| match word.quote_style {
-        None if folds => word.value.to_ascii_lowercase(),
-        _ => word.value.clone(),
-    })
 }
 
 /// A column's default, in SQL: its value, or the expression if the value is not always the same.

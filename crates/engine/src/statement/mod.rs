@@ -10,9 +10,9 @@
 //! 3. On the same stack, long chains of AND, OR and UNION are balanced; a tree that stays deep is
 //!    refused and dropped.
 //! 4. The statement is planned, also on a large stack; `changes.rs` plans changes of rows in forms
-//!    that DataFusion does not know, `checks.rs` CHECK constraints, `sequences.rs` `serial` and
-//!    identities, and `drop_functions.rs` DROP FUNCTION. Views and common table expressions are
-//!    written out in the plan; if it is deep or has too many nodes, it is refused.
+//!    that DataFusion does not know, `checks.rs` CHECK constraints, `sequences.rs` and `given.rs`
+//!    `serial` and identities, and `drop_functions.rs` DROP FUNCTION. Views and common table
+//!    expressions are written out in the plan; if it is deep or has too many nodes, it is refused.
 //!
 //! T1: a syntax tree or plan that leaves this module is so shallow that a thread with 2 MiB of
 //! stack can clone, run and drop it.
@@ -24,6 +24,7 @@ mod checks;
 mod copy;
 mod drop_functions;
 mod error;
+mod given;
 mod parse;
 mod postgres;
 mod scan;
