@@ -325,3 +325,28 @@ fn set(option: &mut i64, value: &SqlExpr) -> bool {
     *option = number.unwrap_or(*option);
     number.is_some()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests: a failure should panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_is_given_twice_or_beyond_the_last() {
+        let numbers = Numbers {
+            name: "s".to_owned(),
+            first: 1,
+            step: 2,
+            most: 7,
+            next: Mutex::new(1),
+        };
+        assert_eq!(numbers.take(2).unwrap(), 1);
+        let error = numbers.take(3).unwrap_err();
+        assert_eq!(PgError::of(&error).map(PgError::code), Some("2200H"));
+        assert_eq!(numbers.take(1).unwrap(), 5);
+        let table = NextNumber::new(Kind::Serial, numbers, true);
+        assert_eq!(table.numbers.take(1).unwrap(), 7);
+        assert!(table.numbers.take(1).is_err());
+        assert_eq!(table.begun().numbers.take(1).unwrap(), 1);
+    }
+}
