@@ -59,7 +59,9 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
             }
             Some("values") => values(tokens, at),
             Some("for") => limit_first(tokens, at, &next).or_else(|| key_lock(tokens, &next)),
-            Some("identity") => in_order(tokens, at, &next),
+            Some("identity") if before.is_some_and(|before| is_word(before, "as")) => {
+                in_order(tokens, at, &next)
+            }
             Some("variadic") => variadic(tokens, at, before),
             Some("interval") => digits_behind(tokens, &next),
             Some("json_each" | "json_each_text" | "jsonb_each" | "jsonb_each_text") => {
