@@ -12,10 +12,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{Field, Schema, SchemaRef};
+use coscan_pg::PgError;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{Constraint, Constraints};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
+
+use crate::statement::Check;
 
 /// The columns of a changed table.
 #[derive(Debug)]
@@ -23,9 +26,19 @@ pub(super) struct Columns {
     columns: Vec<Column>,
     /// The keys of the table as it was.
     keys: Constraints,
+    new_keys: Vec<NewKey>,
+    /// Those of the table as it was all of whose columns are still there.
+    checks: Vec<Check>,
     metadata: HashMap<String, String>,
     /// The old and the new name of a column.
     renamed: Option<(String, String)>,
+}
+
+/// A key that the table gets.
+#[derive(Debug)]
+struct NewKey {
+    columns: Vec<String>,
+    is_primary: bool,
 }
 
 #[derive(Debug)]
@@ -57,14 +70,41 @@ impl Columns {
         Self {
             columns: columns.collect(),
             keys,
+            new_keys: vec![],
+            checks: vec![],
             metadata: schema.metadata().clone(),
             renamed: None,
         }
     }
 
+    /// The columns that a table with these CHECK constraints has.
+    pub(super) fn with_checks(self, checks: &[Check]) -> Self {
+        let checks = checks.to_vec();
+        Self { checks, ..self }
+    }
+
+    pub(super) fn checks(&self) -> &[Check] {
+        &self.checks
+    }
+
+    /// Adds CHECK constraints of these columns.
+    pub(super) fn add_checks(&mut self, checks: &[Check]) {
+        self.checks.extend_from_slice(checks);
+    }
+
     /// Whether there is a column of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.position(name).is_some()
+    }
+
+    /// The field of a column.
+    pub(super) fn field(&self, name: &str) -> Option<&Field> {
+        Some(&self.columns[self.position(name)?].field)
+    }
+
+    /// The default of a column.
+    pub(super) fn default_of(&self, name: &str) -> Option<&Expr> {
+        self.columns[self.position(name)?].default.as_ref()
     }
 
     fn position(&self, name: &str) -> Option<usize> {
@@ -81,12 +121,14 @@ impl Columns {
         });
     }
 
-    /// Removes a column with the keys that it is part of; false if there is none of this name. The
-    /// other columns of a primary key stay NOT NULL, as in PostgreSQL.
+    /// Removes a column with the keys that it is part of and the CHECK constraints that read it;
+    /// false if there is none of this name. The other columns of a primary key stay NOT NULL, as in
+    /// PostgreSQL.
     pub(super) fn remove(&mut self, name: &str) -> bool {
         let Some(at) = self.position(name) else {
             return false;
         };
+        self.checks.retain(|check| !check.reads(name));
         let Origin::Kept(gone) = self.columns.remove(at).origin else {
             return true;
         };
@@ -105,14 +147,17 @@ impl Columns {
     }
 
     /// Gives a column another name; false if there is none of this name.
-    pub(super) fn rename(&mut self, from: &str, to: &str) -> bool {
+    pub(super) fn rename(&mut self, from: &str, to: &str) -> Result<bool> {
         let Some(at) = self.position(from) else {
-            return false;
+            return Ok(false);
         };
+        for check in &mut self.checks {
+            *check = check.with_renamed(from, to)?;
+        }
         let column = &mut self.columns[at];
         column.field = column.field.clone().with_name(to);
         self.renamed = Some((from.to_owned(), to.to_owned()));
-        true
+        Ok(true)
     }
 
     /// The old and the new name of the column that has another name now.
@@ -121,13 +166,61 @@ impl Columns {
         Some((from.as_str(), to.as_str()))
     }
 
+    /// Lets a column have NULL, or not. Nothing happens if there is none of this name.
+    pub(super) fn set_nullable(&mut self, name: &str, nullable: bool) {
+        if let Some(at) = self.position(name) {
+            let column = &mut self.columns[at];
+            column.field = column.field.clone().with_nullable(nullable);
+        }
+    }
+
+    /// Gives a column another default, or none. Nothing happens if there is none of this name.
+    pub(super) fn set_default(&mut self, name: &str, default: Option<Expr>) {
+        if let Some(at) = self.position(name) {
+            self.columns[at].default = default;
+        }
+    }
+
+    /// Adds a key of these columns. Those of the primary key are NOT NULL.
+    pub(super) fn add_key(&mut self, columns: Vec<String>, is_primary: bool) {
+        for column in columns.iter().filter(|_| is_primary) {
+            self.set_nullable(column, false);
+        }
+        self.new_keys.push(NewKey {
+            columns,
+            is_primary,
+        });
+    }
+
+    /// Whether the rows of the table must be checked for new keys.
+    pub(super) fn adds_keys(&self) -> bool {
+        !self.new_keys.is_empty()
+    }
+
+    /// The positions of the columns of the primary key.
+    pub(super) fn primary_key(&self) -> Option<Vec<usize>> {
+        let keys = self.constraints();
+        keys.iter().find_map(|key| match key {
+            Constraint::PrimaryKey(columns) => Some(columns.clone()),
+            Constraint::Unique(_) => None,
+        })
+    }
+
+    /// Whether a column is part of the primary key.
+    pub(super) fn is_primary(&self, name: &str) -> bool {
+        match (self.position(name), self.primary_key()) {
+            (Some(at), Some(key)) => key.contains(&at),
+            _ => false,
+        }
+    }
+
     pub(super) fn schema(&self) -> SchemaRef {
         let fields = self.columns.iter().map(|column| column.field.clone());
         let fields: Vec<Field> = fields.collect();
         Arc::new(Schema::new_with_metadata(fields, self.metadata.clone()))
     }
 
-    /// The keys all of whose columns are still there (O9).
+    /// The keys all of whose columns are still there (O9), and the new ones.
     pub(super) fn constraints(&self) -> Constraints {
         let origins = self.columns.iter().map(|column| &column.origin);
         let kept = origins.filter_map(|origin| match origin {
@@ -135,7 +228,18 @@ impl Columns {
             Origin::Given(_) => None,
         });
         let kept: Vec<usize> = kept.collect();
-        self.keys.project(&kept).unwrap_or_default()
+        let mut keys = self.keys.project(&kept).unwrap_or_default();
+        let new = self.new_keys.iter().map(|key| {
+            let columns = key.columns.iter();
+            let columns = columns.filter_map(|column| self.position(column)).collect();
+            if key.is_primary {
+                Constraint::PrimaryKey(columns)
+            } else {
+                Constraint::Unique(columns)
+            }
+        });
+        keys.extend(Constraints::new_unverified(new.collect()));
+        keys
     }
 
     /// The defaults, by the names of their columns.
@@ -145,6 +249,22 @@ impl Columns {
             Some((column.field.name().clone(), default))
         });
         defaults.collect()
+    }
+
+    /// Checks a batch of the old table for NULL in columns that are NOT NULL.
+    ///
+    /// # Errors
+    /// 23502.
+    pub(super) fn check_nulls(&self, table: &str, batch: &RecordBatch) -> Result<()> {
+        for Column { field, origin, .. } in &self.columns {
+            if let Origin::Kept(at) = origin
+                && !field.is_nullable()
+                && batch.column(*at).logical_null_count() > 0
+            {
+                return Err(contains_null(field.name(), table).into());
+            }
+        }
+        Ok(())
     }
 
     /// The rows of a batch of the old table, with these columns, whose schema is `schema`.
@@ -169,6 +289,12 @@ impl Columns {
         let schema = Arc::clone(schema);
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
     }
+}
+
+/// The error for a table whose rows have NULL in a column that becomes NOT NULL.
+pub(super) fn contains_null(column: &str, table: &str) -> PgError {
+    let told = format!("column \"{column}\" of relation \"{table}\" contains null values");
+    PgError::new("23502", told)
 }
 
 #[cfg(test)]
@@ -246,9 +372,30 @@ mod tests {
     }
 
     #[test]
+    fn new_keys_follow_their_columns() {
+        let mut columns = columns();
+        assert!(columns.remove("a"));
+        assert_eq!(columns.primary_key(), None);
+        columns.add_key(vec!["c".to_owned(), "b".to_owned()], true);
+        columns.add_key(vec!["b".to_owned()], false);
+        let keys = columns.constraints();
+        let expected = [
+            Constraint::Unique(vec![1]),
+            Constraint::PrimaryKey(vec![1, 0]),
+            Constraint::Unique(vec![0]),
+        ];
+        assert_eq!(keys[..], expected);
+        assert!(columns.adds_keys() && columns.is_primary("b"));
+        assert!(!columns.field("c").unwrap().is_nullable());
+        columns.check_nulls("t", &rows()).unwrap();
+        columns.set_default("b", None);
+        assert_eq!(columns.default_of("b"), None);
+    }
+
+    #[test]
     fn a_renamed_column_keeps_its_values_keys_and_default() {
         let mut columns = columns();
-        assert!(!columns.rename("x", "y") && columns.rename("b", "y"));
+        assert!(!columns.rename("x", "y").unwrap() && columns.rename("b", "y").unwrap());
         assert_eq!(columns.renamed(), Some(("b", "y")));
         assert_eq!(shown(&columns)[1], ("y".to_owned(), vec![3, 4]));
         assert_eq!(columns.constraints().len(), 2);

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use coscan_pg::PgError;
@@ -39,6 +39,7 @@ use super::allowance::{Growth, Held};
 use super::columns::Columns;
 use super::unique::{self, Keys, has_key_of};
 use crate::commit_point::Run;
+use crate::statement::Check;
 
 /// Makes new batches from those of a partition, given its number; `None` for an unchanged batch.
 type NewBatches<'a> = dyn Fn(usize, &[RecordBatch]) -> Result<Vec<Option<RecordBatch>>> + Sync + 'a;
@@ -66,6 +67,8 @@ pub(crate) struct MemoryTable {
     retained: Arc<parking_lot::Mutex<Retained>>,
     /// The primary key and the unique constraints, also those of which DataFusion is not told (U2).
     constraints: Arc<Constraints>,
+    /// The CHECK constraints, by name: the order in which PostgreSQL checks them.
+    checks: Arc<[Check]>,
     /// The keys of all rows, if they are known.
     keys: Arc<parking_lot::Mutex<Option<Keys>>>,
     /// Whether another table has taken its name (O10). Set under the lock of `version`.
@@ -191,18 +194,19 @@ impl MemoryTable {
             version: Arc::default(),
             retained: Arc::default(),
             constraints: Arc::new(constraints),
+            checks: Arc::default(),
             keys: Arc::default(),
             replaced: Arc::default(),
         })
     }
 
     /// A table of these columns with this one's rows, whose memory `held` takes. Both tables share
-    /// the columns that stay, and each counts them. Their keys are not compared again. This table
-    /// stays as it is until it is retired or the returned lock is dropped.
+    /// the columns that stay, and each counts them. Their keys are compared only if there are new
+    /// ones. This table stays as it is until it is retired or the returned lock is dropped.
     ///
     /// # Errors
-    /// 40001 if another table has this one's name; `ResourcesExhausted` without memory for both
-    /// tables.
+    /// 23502 and 23505 if the rows do not keep new constraints; 40001 if another table has this
+    /// one's name; `ResourcesExhausted` without memory for both tables.
     pub(super) async fn with_columns(
         &self,
         columns: &Columns,
@@ -214,6 +218,7 @@ impl MemoryTable {
         let mut growth = held.growth();
         let mut partitions = self.partitions().await;
         for batch in partitions.iter_mut().flatten() {
+            columns.check_nulls(&self.name, batch)?;
             *batch = columns.batch(&schema, batch)?;
             growth.add(bytes_of(batch))?;
             // Others have their turn, and the statement can be given up.
@@ -221,7 +226,17 @@ impl MemoryTable {
         }
         growth.keep();
         let (constraints, defaults) = (columns.constraints(), columns.defaults());
+        if columns.adds_keys() {
+            unique::check_new(
+                &self.name,
+                &constraints,
+                &schema,
+                &partitions,
+                held.growth(),
+            )?;
+        }
         let table = Self::of_kept(&self.name, schema, partitions, held, constraints, defaults)?;
+        let table = table.with_checks(columns.checks().to_vec());
         Ok((table.with_temporary(self.is_temporary), unchanged))
     }
 
@@ -242,6 +257,19 @@ impl MemoryTable {
             return Err(concurrent_update().into());
         }
         Ok(())
+    }
+
+    /// The table with other CHECK constraints, which its rows keep.
+    pub(super) fn with_checks(self, mut checks: Vec<Check>) -> Self {
+        checks.sort_by(|one, other| one.name().cmp(other.name()));
+        Self {
+            checks: checks.into(),
+            ..self
+        }
+    }
+
+    pub(super) fn checks(&self) -> &[Check] {
+        &self.checks
     }
 
     pub(super) fn with_temporary(self, is_temporary: bool) -> Self {
@@ -295,6 +323,34 @@ impl MemoryTable {
             self.name
         );
         Err(PgError::new("23502", told).into())
+    }
+
+    /// Checks rows for the table, given a column for each check that says which rows violate it
+    /// (`change/checked.rs`). Rows that do not count are passed over.
+    ///
+    /// # Errors
+    /// 23514, for the first row that violates a check.
+    pub(super) fn check_rows(
+        &self,
+        violations: &[ArrayRef],
+        counts: impl Fn(usize) -> bool,
+    ) -> Result<()> {
+        let first = |violated: &ArrayRef| {
+            let violated = violated.as_boolean_opt()?;
+            let mut rows = 0..violated.len();
+            rows.find(|row| violated.is_valid(*row) && violated.value(*row) && counts(*row))
+        };
+        let broken = self.checks.iter().zip(violations);
+        let broken = broken.filter_map(|(check, violated)| Some((first(violated)?, check)));
+        let Some((_, check)) = broken.min_by_key(|(row, _)| *row) else {
+            return Ok(());
+        };
+        let told = format!(
+            "new row for relation \"{}\" violates check constraint \"{}\"",
+            self.name,
+            check.name()
+        );
+        Err(PgError::new("23514", told).into())
     }
 
     /// Appends batches, in turn to each partition.
@@ -516,13 +572,19 @@ impl TableProvider for MemoryTable {
         input: Arc<dyn ExecutionPlan>,
         op: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let schema = self.schema();
-        schema.logically_equivalent_names_and_types(&input.schema())?;
+        let (schema, given) = (self.schema(), input.schema());
+        let width = schema.fields().len();
+        let own: Vec<usize> = (0..given.fields().len().min(width)).collect();
+        schema.logically_equivalent_names_and_types(&given.project(&own)?)?;
         if op != InsertOp::Append {
             return not_impl_err!("{op} not implemented for tables in memory");
         }
+        // The rule that adds the columns of checks is that of Coscan's sessions.
+        if given.fields().len() != width + self.checks.len() {
+            return not_impl_err!("INSERT into a table with CHECK constraints in this session");
+        }
         // The sink accepts NULLs, so that it can refuse them with the column's name.
-        let fields = schema.fields().iter();
+        let fields = schema.fields().iter().chain(&given.fields()[width..]);
         let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
         let sink = Arc::new(Sink {
             table: self.clone(),
@@ -592,10 +654,16 @@ impl DataSink for Sink {
     ) -> Result<u64> {
         let change = Change::of(context);
         let mut growth = change.growth(&self.table);
+        let own: Vec<usize> = (0..self.table.schema().fields().len()).collect();
         let (mut batches, mut count) = (Vec::new(), 0);
-        while let Some(batch) = rows.next().await.transpose()? {
-            for (column, values) in batch.columns().iter().enumerate() {
+        while let Some(mut batch) = rows.next().await.transpose()? {
+            let (columns, violations) = batch.columns().split_at(own.len());
+            for (column, values) in columns.iter().enumerate() {
                 self.table.check_not_null(column, values)?;
+            }
+            if !violations.is_empty() {
+                self.table.check_rows(violations, |_| true)?;
+                batch = batch.project(&own)?;
             }
             growth.add(bytes_of(&batch))?;
             count += batch.num_rows() as u64;

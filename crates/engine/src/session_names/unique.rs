@@ -24,6 +24,9 @@ use super::allowance::Growth;
 /// The bytes of an entry in a set of keys, without the key's bytes.
 const ENTRY_BYTES: usize = 32;
 
+/// How the error begins for two equal keys.
+const TWICE: &str = "duplicate key value violates unique constraint";
+
 /// Checks that the columns of keys have types whose values can be compared by their bytes.
 ///
 /// # Errors
@@ -40,6 +43,31 @@ pub(super) fn check_types(constraints: &Constraints, schema: &SchemaRef) -> Resu
         }
     }
     Ok(())
+}
+
+/// Checks the rows of a table that gets keys.
+///
+/// # Errors
+/// 23505, 23502; 0A000 for types that cannot be compared; `ResourcesExhausted`.
+pub(super) fn check_new(
+    table: &str,
+    constraints: &Constraints,
+    schema: &SchemaRef,
+    rows: &[Vec<RecordBatch>],
+    growth: Growth,
+) -> Result<()> {
+    check_types(constraints, schema)?;
+    let mut keys = Keys::new(constraints, growth);
+    let added = keys.add(table, constraints, schema, &rows.iter().flatten());
+    added.map_err(|error| {
+        let known = PgError::of(&error).filter(|known| known.code() == "23505");
+        let told = known.map(|known| {
+            known
+                .message()
+                .replace(TWICE, "could not create unique index")
+        });
+        told.map_or(error, |told| PgError::new("23505", told).into())
+    })
 }
 
 /// The constraints whose columns determine a row (U2).
@@ -172,6 +200,6 @@ fn twice(
         Constraint::PrimaryKey(_) => format!("{table}_pkey"),
         Constraint::Unique(_) => format!("{table}_{}_key", names.join("_")),
     };
-    let told = format!("duplicate key value violates unique constraint \"{name}\"");
+    let told = format!("{TWICE} \"{name}\"");
     PgError::new("23505", told).into()
 }

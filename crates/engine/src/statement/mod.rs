@@ -9,9 +9,10 @@
 //! 2. The statement is parsed on a stack that holds a tree of that depth.
 //! 3. On the same stack, long chains of AND, OR and UNION are balanced; a tree that stays deep is
 //!    refused and dropped.
-//! 4. The statement is planned, also on a large stack; `changes.rs` plans changes of rows in forms
-//!    that DataFusion does not know, and `drop_functions.rs` DROP FUNCTION. Views and common table
-//!    expressions are written out in the plan; if it is deep or has too many nodes, it is refused.
+//! 4. The statement is planned, also on a large stack; `changes/` plans changes of rows in forms
+//!    that DataFusion does not know, `checks.rs` CHECK constraints, `sequences.rs` `serial` and
+//!    identities, and `drop_functions.rs` DROP FUNCTION. Views and common table expressions are
+//!    written out in the plan; if it is deep or has too many nodes, it is refused.
 //!
 //! T1: a syntax tree or plan that leaves this module is so shallow that a thread with 2 MiB of
 //! stack can clone, run and drop it.
@@ -19,15 +20,18 @@
 
 mod bounds;
 mod changes;
+mod checks;
 mod copy;
 mod drop_functions;
 mod error;
 mod parse;
 mod postgres;
 mod scan;
+mod sequences;
 mod split;
 
 pub use bounds::{StatementSize, THREAD_STACK_BYTES};
+pub(crate) use checks::{Check, plan_checks, split_defaults, take_of_column};
 pub(crate) use copy::with_postgres_columns;
 pub use error::StatementError;
 pub use parse::{
@@ -35,5 +39,6 @@ pub use parse::{
     shape_statement,
 };
 pub use postgres::parse_postgresql;
+pub(crate) use sequences::{is_identity, with_begun};
 pub(crate) use split::first_words;
 pub use split::{StatementText, StatementTexts, split_statements, statement_texts};

@@ -8,11 +8,11 @@
 //! | `UPDATE t SET (a, b) = (1, 2)`, `= ROW(1, 2)` | `UPDATE t SET a = 1, b = 2` |
 //! | `UPDATE t SET a = 1, a = 2` | an error |
 //! | `UPDATE t SET (a, b) = (SELECT x, y …)` | `UPDATE t SET a = (SELECT a FROM (SELECT x, y …) q (a, b)), …` |
-//! | `TRUNCATE ONLY t RESTART IDENTITY CASCADE` | `TRUNCATE t` |
+//! | `TRUNCATE ONLY t CASCADE` | `TRUNCATE t` |
 //! | `CREATE TABLE t (a character varying)`, also ADD COLUMN | `CREATE TABLE t (a varchar)` |
 //!
-//! Dropping ONLY, CASCADE and RESTART IDENTITY changes nothing: there is no inheritance, there are
-//! no foreign keys, and no table owns a sequence.
+//! Dropping ONLY and CASCADE changes nothing: there is no inheritance, and there are no foreign
+//! keys.
 //!
 //! Not here: forms for which the table's columns must be known (the engine's
 //! `statement/changes.rs`).
@@ -66,7 +66,6 @@ pub(super) fn rewrite(statement: &mut Statement) {
             }
         }
         Statement::Truncate(truncate) => {
-            truncate.identity = None;
             truncate.cascade = None;
             for target in &mut truncate.table_names {
                 target.only = false;

@@ -256,6 +256,10 @@ mod tests {
                 "ALTER TABLE t ADD a VARCHAR DEFAULT 100. NOT NULL",
             ),
             (
+                "ALTER TABLE t ADD a bigint CHECK (a > 1e2)",
+                "ALTER TABLE t ADD a BIGINT CHECK (a > pg_cast('1e2', 'numeric:3,0'))",
+            ),
+            (
                 "SELECT s.a FROM t AS s, pg_sequence WHERE (SELECT 1 FROM u LIMIT 1) = 1",
                 "SELECT s.a FROM t AS s, pg_catalog.pg_sequence WHERE false",
             ),

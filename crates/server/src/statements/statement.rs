@@ -12,10 +12,10 @@ use coscan::{
 use datafusion::common::TableReference;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, CloseCursor, CreateTable, DataType, Declare, DeclareType,
-    DiscardObject, DropBehavior, Expr, Ident, Lock, LockTableMode, ObjectName, ObjectNamePart,
-    ObjectType, OnCommit, RenameTableNameKind, ShowCreateObject, Statement as SqlStatement,
-    Truncate,
+    AlterColumnOperation, AlterTable, AlterTableOperation, CloseCursor, CreateTable, DataType,
+    Declare, DeclareType, DiscardObject, DropBehavior, Expr, Ident, IndexColumn, Lock,
+    LockTableMode, NullsDistinctOption, ObjectName, ObjectNamePart, ObjectType, OnCommit,
+    RenameTableNameKind, ShowCreateObject, Statement as SqlStatement, TableConstraint, Truncate,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 
@@ -456,8 +456,66 @@ fn column_change(operation: &AlterTableOperation) -> Option<ColumnChange> {
             from: column_name(old_column_name),
             to: column_name(new_column_name),
         }),
+        AlterTableOperation::AddConstraint {
+            constraint,
+            not_valid: false,
+        } => constraint_added(constraint),
+        AlterTableOperation::AlterColumn {
+            column_name: name,
+            op,
+        } => column_altered(column_name(name), op),
         _ => None,
     }
+}
+
+fn constraint_added(constraint: &TableConstraint) -> Option<ColumnChange> {
+    match constraint {
+        TableConstraint::Check(check) => Some(ColumnChange::AddCheck {
+            check: Box::new(check.clone()),
+        }),
+        TableConstraint::PrimaryKey(key) => Some(ColumnChange::AddKey {
+            columns: key_columns(&key.columns)?,
+            primary: true,
+        }),
+        TableConstraint::Unique(key) if key.nulls_distinct != NullsDistinctOption::NotDistinct => {
+            Some(ColumnChange::AddKey {
+                columns: key_columns(&key.columns)?,
+                primary: false,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The columns of a key; `None` if there is another expression among them.
+fn key_columns(columns: &[IndexColumn]) -> Option<Vec<String>> {
+    let names = columns.iter().map(|column| match &column.column.expr {
+        Expr::Identifier(name) => Some(column_name(name)),
+        _ => None,
+    });
+    names.collect()
+}
+
+fn column_altered(name: String, operation: &AlterColumnOperation) -> Option<ColumnChange> {
+    Some(match operation {
+        AlterColumnOperation::SetNotNull => ColumnChange::SetNullable {
+            name,
+            nullable: false,
+        },
+        AlterColumnOperation::DropNotNull => ColumnChange::SetNullable {
+            name,
+            nullable: true,
+        },
+        AlterColumnOperation::SetDefault { value } => ColumnChange::SetDefault {
+            name,
+            default: Some(Box::new(value.clone())),
+        },
+        AlterColumnOperation::DropDefault => ColumnChange::SetDefault {
+            name,
+            default: None,
+        },
+        _ => return None,
+    })
 }
 
 /// The name of a column as DataFusion's planner reads it: PostgreSQL folds no other letters than

@@ -3,15 +3,19 @@
 //! | file | what is promised of |
 //! |---|---|
 //! | `changes.rs` | INSERT, UPDATE, DELETE and TRUNCATE |
+//! | `checks.rs` | CHECK |
 //! | `columns.rs` | ALTER TABLE |
 //! | `created.rs` | CREATE TABLE: names, types, defaults and keys |
+//! | `sequences.rs` | `serial` and identities |
 //! | `settings.rs` | how long a setting lasts |
 //! | `transactions.rs` | ROLLBACK and READ ONLY |
 //! | `views.rs` | views of these tables, and DROP |
 
 mod changes;
+mod checks;
 mod columns;
 mod created;
+mod sequences;
 mod settings;
 mod transactions;
 mod views;

@@ -6,7 +6,7 @@
 //! O6: a change applies only to the version in which its rows were found; if the table has changed
 //! since, the statement is refused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -176,6 +176,10 @@ impl Found {
                     change.table.check_not_null(*column, array)?;
                     values.push((*column, Arc::clone(array)));
                 }
+                let violations = found.columns().get(columns.len() + 2..).unwrap_or_default();
+                let counted: HashSet<usize> = rows.values().copied().collect();
+                let counts = |at: usize| counted.contains(&at);
+                change.table.check_rows(violations, counts)?;
                 Some(values)
             }
         };

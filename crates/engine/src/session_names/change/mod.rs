@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `plan.rs` | which query finds the rows that match, and their new values? |
 //! | `positions.rs` | how does that query name a row? |
+//! | `checked.rs` | which query says whether rows violate a CHECK constraint, also those of INSERT? |
 //! | `apply.rs` | how do the rows change, all or none? |
 //!
 //! Idea: a change is an ordinary query over a scan that adds each row's position. So a predicate
@@ -14,6 +15,7 @@
 //! that the query read.
 
 mod apply;
+mod checked;
 mod plan;
 mod positions;
 

@@ -5,7 +5,8 @@
 //! predicates, while the plan still follows the statement. It replaces the scan of the target by
 //! the scan with positions (`positions.rs`), projects to the positions and the assigned columns,
 //! and makes this the input of an INSERT into a [`RowChange`], which DataFusion plans like any
-//! other INSERT. TRUNCATE is a DELETE of all rows.
+//! other INSERT. TRUNCATE is a DELETE of all rows. INSERT and UPDATE get a column for each CHECK
+//! constraint of the table (`checked.rs`).
 //! Not here: whether the session may change the table (`../statements/check.rs`).
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::super::table::MemoryTable;
 use super::apply::RowChange;
+use super::checked::{inserted, new_name, updated};
 use super::positions::Positioned;
 
 /// The rule; see the file's header.
@@ -56,6 +58,7 @@ fn by_query(dml: &DmlStatement) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     };
     let (input, columns) = match &dml.op {
+        WriteOp::Insert(InsertOp::Append) => return with_checks(dml, table),
         WriteOp::Delete => {
             let (rows, place) = with_positions(&dml.input, table)?;
             (Projection::try_new(place, Arc::new(rows))?, None)
@@ -81,6 +84,19 @@ fn by_query(dml: &DmlStatement) -> Result<Option<LogicalPlan>> {
     ))))
 }
 
+/// An INSERT whose rows have the columns of the table's checks, if there are any.
+fn with_checks(dml: &DmlStatement, table: &MemoryTable) -> Result<Option<LogicalPlan>> {
+    let rows = inserted(dml, table)?;
+    Ok(rows.map(|rows| {
+        LogicalPlan::Dml(DmlStatement::new(
+            dml.table_name.clone(),
+            Arc::clone(&dml.target),
+            dml.op.clone(),
+            Arc::new(rows),
+        ))
+    }))
+}
+
 /// The query of an UPDATE for positions and new values, with the indexes of the columns that
 /// change.
 fn update(dml: &DmlStatement, table: &MemoryTable) -> Result<(Projection, Vec<usize>)> {
@@ -102,10 +118,11 @@ fn update(dml: &DmlStatement, table: &MemoryTable) -> Result<(Projection, Vec<us
         };
         if *value != own {
             columns.push(at);
-            output.push(value.clone().alias(format!("new_{at}")));
+            output.push(value.clone().alias(new_name(at)));
         }
     }
-    Ok((Projection::try_new(output, Arc::new(rows))?, columns))
+    let input = updated(output, rows, &columns, table, relation.as_ref())?;
+    Ok((input, columns))
 }
 
 /// The plan with the scan of the target, its first leaf, replaced by the scan with positions, and

@@ -1,4 +1,5 @@
-//! ALTER TABLE … ADD, DROP and RENAME COLUMN.
+//! ALTER TABLE … ADD, DROP and RENAME COLUMN, SET and DROP of DEFAULT and NOT NULL, ADD of keys and
+//! checks.
 //!
 //! Idea: a table of other columns is made from the rows of the old one, and takes its name. What
 //! was planned before reads on what it found, prepared statements see another table and are
@@ -18,29 +19,36 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, Schema};
 use coscan_pg::PgError;
 use datafusion::catalog::{SchemaProvider, TableProvider};
-use datafusion::common::{DFSchema, TableReference, internal_err};
+use datafusion::common::{Column, Constraint, DFSchema, TableReference, internal_err};
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::{DmlStatement, InsertOp, WriteOp};
 use datafusion::logical_expr::{
-    DdlStatement, EmptyRelation, Expr, ExprSchemable, LogicalPlan, Projection, TableType,
+    DdlStatement, EmptyRelation, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection,
+    TableType,
 };
 use datafusion::physical_plan::collect;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
-use datafusion::sql::sqlparser::ast::{ColumnDef, Ident, ObjectName, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CheckConstraint, ColumnDef, ColumnOption, ColumnOptionDef, DataType as SqlType,
+    Expr as SqlExpr, Ident, ObjectName, Statement,
+};
 
 use super::drop::shown;
 use crate::notices::{Notice, Notices};
 use crate::session_names::catalogs::{OwnSchema, Whose};
-use crate::session_names::columns::Columns;
+use crate::session_names::columns::{Columns, contains_null};
 use crate::session_names::table::MemoryTable;
 use crate::session_names::views::Reader;
-use crate::statement::{StatementSize, on_large_stack, plan_statement};
+use crate::statement::{
+    Check, StatementSize, is_identity, on_large_stack, plan_checks, plan_statement, take_of_column,
+    with_begun,
+};
 
 /// ALTER TABLE of a table's columns.
 #[derive(Clone, Debug)]
@@ -81,6 +89,32 @@ pub enum ColumnChange {
         /// The new name.
         to: String,
     },
+    /// ADD CHECK.
+    AddCheck {
+        /// The constraint as the statement declares it.
+        check: Box<CheckConstraint>,
+    },
+    /// ADD UNIQUE or PRIMARY KEY.
+    AddKey {
+        /// The columns.
+        columns: Vec<String>,
+        /// Whether it is the primary key.
+        primary: bool,
+    },
+    /// ALTER COLUMN … SET or DROP NOT NULL.
+    SetNullable {
+        /// The column.
+        name: String,
+        /// Whether it may have NULL.
+        nullable: bool,
+    },
+    /// ALTER COLUMN … SET or DROP DEFAULT.
+    SetDefault {
+        /// The column.
+        name: String,
+        /// The default as the statement declares it.
+        default: Option<Box<SqlExpr>>,
+    },
 }
 
 /// Changes the columns of a table of the session's own, by a statement of this size. Dropping the
@@ -89,8 +123,10 @@ pub enum ColumnChange {
 /// # Errors
 /// 42P01 and 42809 if there is no such table, 42501 if the session has not made it in memory,
 /// 42703 and 42701 if there is no such column or there is one, 2BP01 if a view reads a column that
-/// goes, 23502 if a new column is NOT NULL and has no default, those of computing the default,
-/// 0A000 for what is not supported, `ResourcesExhausted` without memory for both tables.
+/// goes, 23502 if a column with NULL becomes NOT NULL, 23505 and 23514 if rows violate a new key or
+/// CHECK constraint, 42P16 for a second primary key, those of planning the constraint and of
+/// computing the default, 0A000 for what is not supported, `ResourcesExhausted` without memory for
+/// both tables.
 pub async fn alter_own(
     context: &SessionContext,
     alter: &AlterColumns,
@@ -112,7 +148,7 @@ pub async fn alter_own(
         size,
         has_rows: has_rows(old).await,
     };
-    let Some((columns, dropped)) = asked.columns(old).await? else {
+    let Some((columns, dropped, checks)) = asked.columns(old).await? else {
         return Ok(());
     };
     let mut views = own.own().readers(&table);
@@ -121,6 +157,7 @@ pub async fn alter_own(
     let held = own.own().held(format!("table {}", alter.table));
     let (new, unchanged) = old.with_columns(&columns, Arc::new(held)).await?;
     let new: Arc<dyn TableProvider> = Arc::new(new);
+    on_large_stack(asked.check_rows(&new, &checks)).await?;
     let views = views
         .iter()
         .map(|view| view.over(&table, &new, columns.renamed()));
@@ -173,9 +210,19 @@ fn check_kind(alter: &AlterColumns, table: &dyn TableProvider) -> Result<()> {
         (TableType::View, Some(ColumnChange::Rename { .. })) => {
             PgError::unsupported("the columns of a view cannot be renamed")
         }
+        (TableType::View, Some(ColumnChange::SetDefault { .. })) => {
+            PgError::unsupported("the columns of a view have no defaults")
+        }
         (TableType::View, change) => {
             let action = match change {
                 Some(ColumnChange::Drop { .. }) => "DROP COLUMN",
+                Some(ColumnChange::AddCheck { .. } | ColumnChange::AddKey { .. }) => {
+                    "ADD CONSTRAINT"
+                }
+                Some(ColumnChange::SetNullable { nullable: true, .. }) => {
+                    "ALTER COLUMN ... DROP NOT NULL"
+                }
+                Some(ColumnChange::SetNullable { .. }) => "ALTER COLUMN ... SET NOT NULL",
                 _ => "ADD COLUMN",
             };
             let told = format!("ALTER action {action} cannot be performed on relation \"{name}\"");
@@ -194,6 +241,11 @@ fn not_its_own(table: &TableReference) -> PgError {
          has made with CREATE TABLE, not those of files or of tables that all sessions see"
     );
     PgError::new("42501", told)
+}
+
+fn two_primary_keys(table: &str) -> PgError {
+    let told = format!("multiple primary keys for table \"{table}\" are not allowed");
+    PgError::new("42P16", told)
 }
 
 async fn has_rows(table: &MemoryTable) -> bool {
@@ -219,10 +271,14 @@ impl<'a> Asked<'a> {
         self.alter.table.table()
     }
 
-    /// The columns after all changes, and those that go; `None` if nothing changes.
-    async fn columns(&self, table: &MemoryTable) -> Result<Option<(Columns, Vec<Dropped<'a>>)>> {
-        let mut columns = Columns::of(table, table.all_keys().clone());
-        let mut dropped = vec![];
+    /// The columns after all changes, those that go, and the new checks; `None` if nothing changes.
+    async fn columns(
+        &self,
+        table: &MemoryTable,
+    ) -> Result<Option<(Columns, Vec<Dropped<'a>>, Vec<Check>)>> {
+        let columns = Columns::of(table, table.all_keys().clone());
+        let mut columns = columns.with_checks(table.checks());
+        let (mut dropped, mut declared) = (vec![], vec![]);
         let mut changes = 0;
         // PostgreSQL drops columns before it adds others.
         for change in &self.alter.changes {
@@ -243,12 +299,65 @@ impl<'a> Asked<'a> {
                 ColumnChange::Add {
                     column,
                     if_not_exists,
-                } => self.adds(&mut columns, column, *if_not_exists).await?,
+                } => {
+                    let mut column = ColumnDef::clone(column);
+                    let checks = take_of_column(&mut column);
+                    let is_new = self.adds(&mut columns, &column, *if_not_exists).await?;
+                    declared.extend(checks.into_iter().filter(|_| is_new));
+                    is_new
+                }
                 ColumnChange::Rename { from, to } => self.renames(&mut columns, from, to)?,
+                ColumnChange::AddCheck { check } => {
+                    declared.push(CheckConstraint::clone(check));
+                    true
+                }
+                ColumnChange::AddKey {
+                    columns: key,
+                    primary,
+                } => self.adds_key(&mut columns, key, *primary)?,
+                ColumnChange::SetNullable { name, nullable } => {
+                    self.sets_nullable(&mut columns, name, *nullable)?
+                }
+                ColumnChange::SetDefault { name, default } => {
+                    let default = default.as_deref();
+                    self.sets_default(&mut columns, name, default).await?
+                }
             };
             changes += usize::from(is_changed);
         }
-        Ok((changes > 0).then_some((columns, dropped)))
+        let checks = on_large_stack(async { self.checks(&columns, declared) }).await?;
+        columns.add_checks(&checks);
+        Ok((changes > 0).then_some((columns, dropped, checks)))
+    }
+
+    /// Plans new checks, which may read all columns that there are after the statement.
+    fn checks(&self, columns: &Columns, declared: Vec<CheckConstraint>) -> Result<Vec<Check>> {
+        let (schema, others) = (columns.schema(), columns.checks());
+        plan_checks(self.state, self.relation(), &schema, declared, others)
+    }
+
+    /// Checks the rows of the table as it will be.
+    ///
+    /// # Errors
+    /// 23514.
+    async fn check_rows(&self, table: &Arc<dyn TableProvider>, checks: &[Check]) -> Result<()> {
+        for check in checks {
+            let own = |name: &str| Ok(Expr::Column(Column::new_unqualified(name)));
+            let source = provider_as_source(Arc::clone(table));
+            let name = TableReference::bare(self.relation());
+            let rows = LogicalPlanBuilder::scan(name, source, None)?;
+            let rows = rows.filter(check.violation(own)?)?.limit(0, Some(1))?;
+            let plan = self.state.create_physical_plan(&rows.build()?).await?;
+            let rows = collect(plan, self.state.task_ctx()).await?;
+            if rows.iter().any(|batch| batch.num_rows() > 0) {
+                let (name, relation) = (check.name(), self.relation());
+                let told = format!(
+                    "check constraint \"{name}\" of relation \"{relation}\" is violated by some row"
+                );
+                return Err(PgError::new("23514", told).into());
+            }
+        }
+        Ok(())
     }
 
     fn removes(&self, columns: &mut Columns, name: &str, if_exists: bool) -> Result<bool> {
@@ -261,19 +370,95 @@ impl<'a> Asked<'a> {
             Notices::say(self.state.config(), missing);
             return Ok(false);
         }
-        let told = format!("column \"{name}\" of relation \"{relation}\" does not exist");
-        Err(PgError::new("42703", told).into())
+        Err(self.missing(name).into())
     }
 
     fn renames(&self, columns: &mut Columns, from: &str, to: &str) -> Result<bool> {
         if columns.has(from) && columns.has(to) {
             return Err(self.exists(to).into());
         }
-        if columns.rename(from, to) {
+        if columns.rename(from, to)? {
             return Ok(true);
         }
         let told = format!("column \"{from}\" does not exist");
         Err(PgError::new("42703", told).into())
+    }
+
+    fn adds_key(&self, columns: &mut Columns, key: &[String], primary: bool) -> Result<bool> {
+        if let Some(missing) = key.iter().find(|column| !columns.has(column)) {
+            let told = format!("column \"{missing}\" named in key does not exist");
+            return Err(PgError::new("42703", told).into());
+        }
+        if primary && columns.primary_key().is_some() {
+            return Err(two_primary_keys(self.relation()).into());
+        }
+        columns.add_key(key.to_vec(), primary);
+        Ok(true)
+    }
+
+    fn sets_nullable(&self, columns: &mut Columns, name: &str, nullable: bool) -> Result<bool> {
+        let field = columns.field(name).ok_or_else(|| self.missing(name))?;
+        if nullable && columns.is_primary(name) {
+            let told = format!("column \"{name}\" is in a primary key");
+            return Err(PgError::new("42P16", told).into());
+        }
+        if field.is_nullable() == nullable {
+            return Ok(false);
+        }
+        if nullable {
+            self.check_no_identity(columns, name)?;
+        }
+        columns.set_nullable(name, nullable);
+        Ok(true)
+    }
+
+    async fn sets_default(
+        &self,
+        columns: &mut Columns,
+        name: &str,
+        default: Option<&SqlExpr>,
+    ) -> Result<bool> {
+        let field = columns.field(name).ok_or_else(|| self.missing(name))?;
+        self.check_no_identity(columns, name)?;
+        let default = match default {
+            Some(expr) => self.default_for(field, expr.clone()).await?,
+            None => None,
+        };
+        columns.set_default(name, default);
+        Ok(true)
+    }
+
+    fn check_no_identity(&self, columns: &Columns, name: &str) -> Result<()> {
+        if !columns.default_of(name).is_some_and(is_identity) {
+            return Ok(());
+        }
+        let relation = self.relation();
+        let told = format!("column \"{name}\" of relation \"{relation}\" is an identity column");
+        Err(PgError::new("42601", told).into())
+    }
+
+    /// A new default of a column, which has a type already.
+    async fn default_for(&self, field: &Field, expr: SqlExpr) -> Result<Option<Expr>> {
+        let column = ColumnDef {
+            name: Ident::with_quote('"', field.name()),
+            data_type: SqlType::Text,
+            options: vec![ColumnOptionDef {
+                name: None,
+                option: ColumnOption::Default(expr),
+            }],
+        };
+        let (_, default, _) = self.planned(&column).await?;
+        if let Some(default) = default.as_ref().filter(|default| !default.is_volatile()) {
+            on_large_stack(computed(self.state, field, default.clone())).await?;
+        }
+        Ok(default)
+    }
+
+    /// The error for a column that the table does not have.
+    fn missing(&self, column: &str) -> PgError {
+        let relation = self.relation();
+        let told = format!("column \"{column}\" of relation \"{relation}\" does not exist");
+        PgError::new("42703", told)
     }
 
     async fn adds(
@@ -294,13 +479,19 @@ impl<'a> Asked<'a> {
             }
             return Err(self.exists(&name).into());
         }
-        let (field, default) = self.planned(column).await?;
+        let (field, default, keys) = self.planned(column).await?;
+        let is_primary = keys.contains(&true);
+        if is_primary && columns.primary_key().is_some() {
+            return Err(two_primary_keys(relation).into());
+        }
         let value = self.value(&field, default.as_ref()).await?;
-        if self.has_rows && !field.is_nullable() && value.is_null(0) {
-            let told = format!("column \"{name}\" of relation \"{relation}\" contains null values");
-            return Err(PgError::new("23502", told).into());
+        if self.has_rows && (is_primary || !field.is_nullable()) && value.is_null(0) {
+            return Err(contains_null(&name, relation).into());
         }
         columns.add(field, default, value);
+        for primary in keys {
+            self.adds_key(columns, std::slice::from_ref(&name), primary)?;
+        }
         Ok(true)
     }
 
@@ -310,8 +501,9 @@ impl<'a> Asked<'a> {
         PgError::new("42701", told)
     }
 
-    /// A new column and its default, as CREATE TABLE plans them.
-    async fn planned(&self, column: &ColumnDef) -> Result<(Field, Option<Expr>)> {
+    /// A new column and its default, as CREATE TABLE plans them, and for each key of it whether it
+    /// is the primary one.
+    async fn planned(&self, column: &ColumnDef) -> Result<(Field, Option<Expr>, Vec<bool>)> {
         let name = ObjectName::from(Ident::with_quote('"', self.relation()));
         let create = CreateTableBuilder::new(name).columns(vec![column.clone()]);
         let create = Statement::CreateTable(create.build());
@@ -320,13 +512,13 @@ impl<'a> Asked<'a> {
         let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = plan else {
             return internal_err!("a CREATE TABLE that makes no table");
         };
-        if !create.constraints.is_empty() {
-            let told = "ADD COLUMN with PRIMARY KEY or UNIQUE is not supported";
-            return Err(PgError::unsupported(told).into());
-        }
+        let keys = create.constraints.iter();
+        let keys = keys.map(|key| matches!(key, Constraint::PrimaryKey(_)));
+        let keys = keys.collect();
         let field = create.input.schema().field(0).as_ref().clone();
         let default = create.column_defaults.into_iter().next();
-        Ok((field, default.map(|(_, default)| default)))
+        let default = default.map(|(_, default)| with_begun(default));
+        Ok((field, default, keys))
     }
 
     /// The value of a new column in the rows that there are, as an array of one row. As in

@@ -35,6 +35,7 @@ use crate::notices::{Notice, Notices};
 use crate::session_names::allowance::Held;
 use crate::session_names::catalogs::{OwnSchema, TEMPORARY_SCHEMA};
 use crate::session_names::table::MemoryTable;
+use crate::statement::{Check, split_defaults, with_begun};
 
 /// The schema and the name of a table that all sessions see and that the new one replaces.
 pub(super) type Replaced = Option<(Arc<dyn SchemaProvider>, String)>;
@@ -63,12 +64,16 @@ pub(super) fn create_table(
         query => unknown_as_text(open_undeclared(marked_sets(query)?)?)?,
     };
     check_names(&query)?;
+    let (checks, defaults) = split_defaults(create.column_defaults);
+    let defaults = defaults.into_iter();
+    let defaults = defaults.map(|(column, default)| (column, with_begun(default)));
     let new = NewTable {
         context: context.clone(),
         name: name.clone(),
         columns: columns_of(&query, is_of_query),
         constraints: create.constraints,
-        defaults: create.column_defaults.into_iter().collect(),
+        checks,
+        defaults: defaults.collect(),
         temporary: create.temporary,
         or_replace: create.or_replace,
         replaced,
@@ -222,6 +227,7 @@ pub(super) struct NewTable {
     name: TableReference,
     columns: SchemaRef,
     constraints: Constraints,
+    checks: Vec<Check>,
     defaults: HashMap<String, Expr>,
     temporary: bool,
     or_replace: bool,
@@ -263,6 +269,7 @@ impl NewTable {
             self.constraints.clone(),
             self.defaults.clone(),
         )?;
+        let table = table.with_checks(self.checks.clone());
         let table = table.with_temporary(self.temporary);
         run.reach()?;
         let (context, name) = (&self.context, &self.name);

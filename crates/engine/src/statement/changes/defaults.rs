@@ -18,7 +18,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::unparser::expr_to_sql;
 
+use super::given::is_default;
+use super::refuse;
 use super::tables::last_of;
+use crate::statement::sequences::sequence_of;
 
 /// The row of an INSERT of DEFAULT VALUES.
 pub(super) fn default_row(
@@ -94,11 +97,6 @@ impl VisitorMut for Defaults<'_> {
     }
 }
 
-fn is_default(value: &Expr) -> bool {
-    matches!(value, Expr::Identifier(word)
-        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default"))
-}
-
 pub(super) fn with_default(
     state: &SessionState,
     assignment: &mut Assignment,
@@ -121,6 +119,10 @@ fn default_of(
     let Some(default) = table.get_column_default(&last_of(state, column)) else {
         return Ok(Expr::value(Value::Null));
     };
+    if sequence_of(default).is_some() {
+        let told = "DEFAULT of a column with a sequence is supported if all rows of VALUES have it";
+        return refuse("0A000", told);
+    }
     if !is_immutable(default)? {
         return expr_to_sql(&with_typed_constants(default.clone())?);
     }

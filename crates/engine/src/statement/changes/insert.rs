@@ -15,8 +15,12 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::by_query::template;
 use super::defaults::{default_row, give_defaults};
+use super::given::{check_given, leave_out_sequences, without_sequences};
 use super::refuse;
 use super::tables::{last_of, table_of};
+
+/// The error for an INSERT for which no column is left.
+const NOTHING_LEFT: &str = "DEFAULT VALUES for a table of sequences only is not supported";
 
 /// Names an INSERT's columns, and replaces DEFAULT by its value.
 pub(super) async fn complete(state: &SessionState, insert: &mut Insert) -> Result<()> {
@@ -37,10 +41,16 @@ pub(super) async fn complete(state: &SessionState, insert: &mut Insert) -> Resul
     let Some(source) = &mut insert.source else {
         // DEFAULT VALUES.
         if insert.assignments.is_empty() && !names.is_empty() {
-            insert.source = Some(Box::new(default_row(state, table.as_ref(), &names)?));
+            let given = without_sequences(state, table.as_ref(), &names);
+            if given.is_empty() {
+                return refuse("0A000", NOTHING_LEFT);
+            }
+            insert.source = Some(Box::new(default_row(state, table.as_ref(), &given)?));
+            insert.columns = given;
         }
         return Ok(());
     };
+    leave_out_sequences(state, table.as_ref(), &names, &mut insert.columns, source);
     let columns = match insert.columns.as_slice() {
         [] => names.as_slice(),
         given => given,
@@ -63,6 +73,7 @@ pub(super) async fn complete(state: &SessionState, insert: &mut Insert) -> Resul
     } else {
         &insert.columns
     };
+    check_given(state, table.as_ref(), columns)?;
     let uuids: Vec<bool> = columns
         .iter()
         .map(|column| is_file_uuid(&schema, &last_of(state, column)))

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{CreateTable, CreateTableLike, CreateTableL
 
 use super::refuse;
 use super::tables::{last_of, table_of};
+use crate::statement::sequences::is_identity;
 
 /// A table with the columns of another one. NOT NULL is always copied, keys are not.
 pub(super) async fn table_like(
@@ -53,6 +54,8 @@ pub(super) async fn table_like(
     if matches!(like.defaults, Some(CreateTableLikeDefaults::Including)) {
         for field in &fields {
             let default = table.get_column_default(field.name());
+            // PostgreSQL copies an identity with INCLUDING IDENTITY only.
+            let default = default.filter(|default| !is_identity(default));
             column_defaults.extend(default.map(|default| (field.name().clone(), default.clone())));
         }
     }

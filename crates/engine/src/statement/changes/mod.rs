@@ -5,6 +5,7 @@
 //! | INSERT of fewer values than columns | with the names of the first columns | `insert.rs` |
 //! | INSERT of a uuid into a table of files | as the bytes that files hold | `insert.rs` |
 //! | DEFAULT in VALUES and SET, DEFAULT VALUES | with the column's default, or NULL | `defaults.rs` |
+//! | DEFAULT for a column with a sequence | without the column | `given.rs` |
 //! | `CREATE TABLE u (LIKE t)` | as the empty table of its columns | `like.rs` |
 //! | UPDATE … FROM, DELETE … USING, WITH before either, DELETE of a table with an alias | as a query of the changed rows, which DataFusion's planner does not support; the plan has the same change node as its own | `by_query.rs` |
 //!
@@ -18,6 +19,7 @@
 
 mod by_query;
 mod defaults;
+mod given;
 mod insert;
 mod like;
 mod supported;
@@ -27,19 +29,24 @@ use coscan_pg::PgError;
 use coscan_pg::dialect::query_of;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::{DdlStatement, Expr as PlannedExpr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    CreateTableLikeKind, FromTable, Query, SetExpr, Statement, With,
+    CheckConstraint, CreateTable, CreateTableLikeKind, FromTable, Query, SetExpr, Statement,
+    TruncateIdentityOption, With,
 };
 
 use self::by_query::{delete_of, update_of};
 use self::defaults::with_default;
+use self::given::check_assigned;
 use self::insert::complete;
 use self::like::table_like;
 use self::supported::{check_assignments, check_supported, check_truncated};
-use self::tables::{changed_tables, fold_target, has_alias, of_known_table, target_of};
+use self::tables::{changed_tables, fold_target, has_alias, last_of, of_known_table, target_of};
+use super::checks::{as_defaults, plan_checks, take_checks};
 use super::drop_functions;
+use super::sequences::take_sequences;
 
 /// Plans any statement.
 pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
@@ -59,6 +66,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     let (with, mut inner) = without_with(*inner);
     check_supported(&inner)?;
     let mut is_temporary = false;
+    let mut declared = Declared::default();
     match &mut inner {
         // DataFusion refuses the word.
         Statement::CreateTable(create) => {
@@ -66,6 +74,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
             if let Some(CreateTableLikeKind::Parenthesized(like)) = &create.like {
                 return table_like(state, create, like, is_temporary).await;
             }
+            declared = Declared::take(state, create)?;
         }
         Statement::Insert(insert) => complete(state, insert).await?,
         Statement::Update(update) => {
@@ -73,6 +82,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
             let table = target_of(state, &update.table.relation).await?;
             for assignment in &mut update.assignments {
                 fold_target(state, assignment);
+                check_assigned(state, assignment, table.as_ref())?;
                 with_default(state, assignment, table.as_ref())?;
             }
             if with.is_some() || update.from.is_some() {
@@ -89,7 +99,10 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
                 return delete_of(state, table, target, delete, with).await;
             }
         }
-        Statement::Truncate(truncate) => check_truncated(state, &truncate.table_names).await?,
+        Statement::Truncate(truncate) => {
+            let restarts = truncate.identity.take() == Some(TruncateIdentityOption::Restart);
+            check_truncated(state, &truncate.table_names, restarts).await?;
+        }
         Statement::DropFunction(drop) => {
             if let Some(plan) = drop_functions::plan(state, drop)? {
                 return Ok(plan);
@@ -101,8 +114,36 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     let mut plan = state.statement_to_plan(statement).await?;
     if let LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) = &mut plan {
         create.temporary |= is_temporary;
+        let (name, columns) = (create.name.table(), create.input.schema().inner());
+        let checks = plan_checks(state, name, columns, declared.checks, &[])?;
+        create.column_defaults.extend(as_defaults(checks));
+        create.column_defaults.extend(declared.sequences);
     }
     Ok(plan)
+}
+
+/// What a CREATE TABLE declares and DataFusion does not plan.
+#[derive(Default)]
+struct Declared {
+    checks: Vec<CheckConstraint>,
+    /// The defaults of columns with sequences, by the columns' names.
+    sequences: Vec<(String, PlannedExpr)>,
+}
+
+impl Declared {
+    /// # Errors
+    /// Those of sequences; 0A000 beside a query.
+    fn take(state: &SessionState, create: &mut CreateTable) -> Result<Self> {
+        let checks = take_checks(&mut create.columns, &mut create.constraints);
+        let names = state.config_options().sql_parser.enable_ident_normalization;
+        let (table, names) = (last_of(state, &create.name), IdentNormalizer::new(names));
+        let sequences = take_sequences(&table, &mut create.columns, &names)?;
+        if create.query.is_some() && !(checks.is_empty() && sequences.is_empty()) {
+            let told = "CREATE TABLE AS has no CHECK constraints and no sequences";
+            return refuse("0A000", told);
+        }
+        Ok(Self { checks, sequences })
+    }
 }
 
 /// An UPDATE or a DELETE without the WITH before it, and that.

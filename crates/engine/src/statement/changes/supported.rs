@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     Update,
 };
 
+use super::given::kind_of;
 use super::refuse;
 use super::tables::{last_of, named, table_of};
 
@@ -39,13 +40,14 @@ fn check_columns(create: &CreateTable) -> Result<()> {
     let options = create.columns.iter().flat_map(|column| &column.options);
     for option in options {
         match option.option {
-            ColumnOption::Check(_) => {
-                return refuse("0A000", "CHECK constraints are not supported");
-            }
             ColumnOption::ForeignKey(_) => {
                 return refuse("0A000", "foreign keys are not supported");
             }
-            ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
+            ColumnOption::Generated {
+                generation_expr: Some(_),
+                ..
+            }
+            | ColumnOption::Identity(_) => {
                 return refuse("0A000", "generated columns are not supported");
             }
             _ => {}
@@ -53,9 +55,6 @@ fn check_columns(create: &CreateTable) -> Result<()> {
     }
     for constraint in &create.constraints {
         match constraint {
-            TableConstraint::Check(_) => {
-                return refuse("0A000", "CHECK constraints are not supported");
-            }
             TableConstraint::ForeignKey(_) => {
                 return refuse("0A000", "foreign keys are not supported");
             }
@@ -65,17 +64,25 @@ fn check_columns(create: &CreateTable) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to empty a view.
+/// Refuses to empty a view, and to restart sequences.
 pub(super) async fn check_truncated(
     state: &SessionState,
     targets: &[TruncateTableTarget],
+    restarts: bool,
 ) -> Result<()> {
     for TruncateTableTarget { name, .. } in targets {
-        if let Some((_, table)) = table_of(state, name).await?
-            && table.table_type() == TableType::View
-        {
+        let Some((_, table)) = table_of(state, name).await? else {
+            continue;
+        };
+        if table.table_type() == TableType::View {
             let told = format!("\"{}\" is not a table", last_of(state, name));
             return refuse("42809", &told);
+        }
+        let schema = table.schema();
+        let mut names = schema.fields().iter().map(|field| field.name());
+        if restarts && names.any(|column| kind_of(table.as_ref(), column).is_some()) {
+            let told = "RESTART IDENTITY of a table with a sequence is not supported";
+            return refuse("0A000", told);
         }
     }
     Ok(())

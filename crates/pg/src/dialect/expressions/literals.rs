@@ -22,10 +22,11 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, CastKind, DataType, Distinct, Expr, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, GroupByExpr, LimitClause, NamedWindowExpr, OrderByKind,
-    Query, Select, Statement, Subscript, TableFactor, UnaryOperator, Value, ValueWithSpan,
-    VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    AccessExpr, AlterTableOperation, BinaryOperator, CastKind, ColumnDef, ColumnOption, DataType,
+    Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr,
+    LimitClause, NamedWindowExpr, OrderByKind, Query, Select, Statement, Subscript,
+    TableConstraint, TableFactor, UnaryOperator, Value, ValueWithSpan, VisitorMut,
+    WindowFrameBound, WindowSpec, WindowType,
 };
 
 use crate::casts::{CAST, Target};
@@ -38,11 +39,13 @@ use crate::visits::Walk;
 pub(crate) const DISTINCT: &str = "\u{1f}distinct";
 pub(crate) const NOT_DISTINCT: &str = "\u{1f}not distinct";
 
-/// Rewrites the queries of a statement. Of other expressions, columns' defaults are planned, others
-/// (`SET x = 1`) are not.
+/// Rewrites the queries of a statement. Of other expressions, columns' defaults and CHECK
+/// constraints are planned, others (`SET x = 1`) are not.
 pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
     match statement {
         Statement::CreateTable(create) => {
+            create.columns.iter_mut().for_each(type_column_checks);
+            create.constraints.iter_mut().for_each(type_check);
             let _ = create.columns.walk(&mut WithoutExponents);
             if let Some(query) = &mut create.query {
                 let _ = query.walk(&mut Literals);
@@ -50,6 +53,15 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
         }
         // ADD COLUMN is planned as a column of CREATE TABLE.
         Statement::AlterTable(alter) => {
+            for operation in &mut alter.operations {
+                match operation {
+                    AlterTableOperation::AddColumn { column_def, .. } => {
+                        type_column_checks(column_def);
+                    }
+                    AlterTableOperation::AddConstraint { constraint, .. } => type_check(constraint),
+                    _ => {}
+                }
+            }
             let _ = alter.operations.walk(&mut WithoutExponents);
         }
         Statement::Query(_)
@@ -70,6 +82,20 @@ pub(in crate::dialect) fn rewrite(statement: &mut Statement) {
 /// As `rewrite`, for an expression that is planned outside of its statement.
 pub fn with_types(expr: &mut Expr) {
     let _ = expr.walk(&mut Literals);
+}
+
+fn type_column_checks(column: &mut ColumnDef) {
+    for option in &mut column.options {
+        if let ColumnOption::Check(check) = &mut option.option {
+            with_types(&mut check.expr);
+        }
+    }
+}
+
+fn type_check(constraint: &mut TableConstraint) {
+    if let TableConstraint::Check(check) = constraint {
+        with_types(&mut check.expr);
+    }
 }
 
 struct Literals;

@@ -10,6 +10,8 @@
 //! | `U&'!0061' UESCAPE '!'` | `'a'` (`uescape.rs`) |
 //! | `LIKE p ESCAPE e` | `LIKE like_escape(p, e)` |
 //! | `FOR NO KEY UPDATE`, `FOR KEY SHARE` | `FOR UPDATE`, `FOR SHARE`: no row is locked |
+//! | `FOR UPDATE LIMIT n` | `LIMIT n FOR UPDATE` |
+//! | `IDENTITY (START WITH 1 INCREMENT BY 2)` | `IDENTITY (INCREMENT BY 2 START WITH 1)` |
 //! | `SELECT exists FROM t` | `SELECT "exists" FROM t` |
 //! | `f(a, VARIADIC b)` | `f(a, pg_variadic(b))` (`expressions/variadic.rs`) |
 //! | `SELECT (VALUES (1))` | `SELECT (SELECT * FROM (VALUES (1)))` |
@@ -56,7 +58,10 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
                 Some((at + 1, vec![name]))
             }
             Some("values") => values(tokens, at),
-            Some("for") => key_lock(tokens, &next),
+            Some("for") => limit_first(tokens, at, &next).or_else(|| key_lock(tokens, &next)),
+            Some("identity") if before.is_some_and(|before| is_word(before, "as")) => {
+                in_order(tokens, at, &next)
+            }
             Some("variadic") => variadic(tokens, at, before),
             Some("interval") => digits_behind(tokens, &next),
             Some("json_each" | "json_each_text" | "jsonb_each" | "jsonb_each_text") => {
@@ -78,7 +83,7 @@ pub(in crate::dialect) fn replace(tokens: &mut Vec<TokenWithSpan>) -> Result<(),
 pub(in crate::dialect) const VARIADIC: &str = "pg_variadic";
 
 /// The words that begin phrases.
-const PHRASES: [&str; 16] = [
+const PHRASES: [&str; 17] = [
     "fetch",
     "isnull",
     "table",
@@ -89,6 +94,7 @@ const PHRASES: [&str; 16] = [
     "exists",
     "values",
     "for",
+    "identity",
     "variadic",
     "interval",
     "json_each",
@@ -158,6 +164,86 @@ fn key_lock(tokens: &[TokenWithSpan], next: &[usize]) -> Replacement {
         ["key", "share", ..] => Some((next[1] + 1, words("FOR SHARE"))),
         _ => None,
     }
+}
+
+/// The options of a sequence, in the order in which sqlparser reads them.
+const SEQUENCE_OPTIONS: [&str; 6] = [
+    "increment",
+    "minvalue",
+    "maxvalue",
+    "start",
+    "cache",
+    "cycle",
+];
+
+/// The options of an identity in sqlparser's order.
+fn in_order(tokens: &[TokenWithSpan], at: usize, next: &[usize]) -> Replacement {
+    let open = *next.first()?;
+    (tokens[open].token == Token::LParen).then_some(())?;
+    let close = closing(tokens, open)?;
+    // Each option with its place; that of NO is the place of the word behind it.
+    let mut options: Vec<(Option<usize>, Vec<Token>)> = vec![];
+    for token in &tokens[open + 1..close] {
+        let said = word(token);
+        let place = SEQUENCE_OPTIONS
+            .iter()
+            .position(|option| said.as_deref() == Some(*option));
+        let is_behind_no = options.last().is_some_and(|(known, _)| known.is_none());
+        if !is_behind_no && (place.is_some() || said.as_deref() == Some("no")) {
+            options.push((place, vec![]));
+        }
+        match options.last_mut() {
+            Some((known, option)) => {
+                *known = known.or(place);
+                option.push(token.token.clone());
+            }
+            None if is_space(token) => {}
+            None => return None,
+        }
+    }
+    options.sort_by_key(|(place, _)| *place);
+    let space = Token::Whitespace(Whitespace::Space);
+    let mut with = vec![tokens[at].token.clone(), Token::LParen];
+    for (_, option) in options {
+        with.extend(option);
+        with.push(space.clone());
+    }
+    with.push(Token::RParen);
+    Some((close + 1, with))
+}
+
+/// FOR UPDATE after the LIMIT, OFFSET or FETCH that follows it.
+fn limit_first(tokens: &[TokenWithSpan], at: usize, next: &[usize]) -> Replacement {
+    let lock = word(&tokens[*next.first()?])?;
+    matches!(lock.as_str(), "update" | "share" | "no" | "key").then_some(())?;
+    let (mut depth, mut limit, mut end) = (0, None, tokens.len());
+    for (place, token) in tokens.iter().enumerate().skip(at) {
+        match &token.token {
+            Token::LParen => depth += 1,
+            Token::RParen | Token::SemiColon if depth == 0 => {
+                end = place;
+                break;
+            }
+            Token::RParen => depth -= 1,
+            _ => {}
+        }
+        let is_limit = ["limit", "offset", "fetch"]
+            .iter()
+            .any(|begin| is_word(token, begin));
+        if depth == 0 && is_limit {
+            limit = limit.or(Some(place));
+        }
+    }
+    let limit = limit?;
+    let space = || std::iter::once(Token::Whitespace(Whitespace::Space));
+    let all = |tokens: &[TokenWithSpan]| -> Vec<Token> {
+        let tokens = tokens.iter();
+        tokens.map(|token| token.token.clone()).collect()
+    };
+    // The first token is none that begins a phrase: those behind it are still looked at.
+    let with = space().chain(all(&tokens[limit..end]));
+    let with = with.chain(space()).chain(all(&tokens[at..limit]));
+    Some((end, with.collect()))
 }
 
 /// ONLY before a table, whose name may be in brackets.
