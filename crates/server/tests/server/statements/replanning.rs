@@ -195,22 +195,22 @@ async fn moments_that_are_stored_keep_the_zone_in_which_they_were_read() {
         for sql in [
             "SET timezone = 'UTC'",
             "CREATE TABLE stored (k int, t timestamptz)",
-            "PREPARE rows AS INSERT INTO stored VALUES
+            "PREPARE stored1 AS INSERT INTO stored VALUES
                 (1, '2024-01-01 12:00'), (2, timestamptz '2024-01-01 12:00')",
-            "PREPARE named AS INSERT INTO stored (t, k) VALUES ('2024-01-01 12:00', 3)",
-            "PREPARE selected AS INSERT INTO stored SELECT 4, '2024-01-01 12:00'",
-            "PREPARE given AS INSERT INTO stored VALUES ($1, '2024-01-01 12:00')",
-            "PREPARE chosen AS INSERT INTO stored
+            "PREPARE stored2 AS INSERT INTO stored (t, k) VALUES ('2024-01-01 12:00', 3)",
+            "PREPARE stored3 AS INSERT INTO stored SELECT 4, '2024-01-01 12:00'",
+            "PREPARE stored4 AS INSERT INTO stored VALUES ($1, '2024-01-01 12:00')",
+            "PREPARE stored5 AS INSERT INTO stored
                 VALUES (6, CASE WHEN true THEN '2024-01-01 12:00' ELSE now() END)",
-            "PREPARE changed AS UPDATE stored SET t = '2024-01-01 12:00' WHERE k = 7",
+            "PREPARE stored6 AS UPDATE stored SET t = '2024-01-01 12:00' WHERE k = 7",
             "INSERT INTO stored VALUES (7, NULL)",
             "SET timezone = 'America/New_York'",
-            "EXECUTE rows",
-            "EXECUTE named",
-            "EXECUTE selected",
-            "EXECUTE given(5)",
-            "EXECUTE chosen",
-            "EXECUTE changed",
+            "EXECUTE stored1",
+            "EXECUTE stored2",
+            "EXECUTE stored3",
+            "EXECUTE stored4(5)",
+            "EXECUTE stored5",
+            "EXECUTE stored6",
         ] {
             assert_eq!(client.simple(sql).error, None, "{sql}");
         }
