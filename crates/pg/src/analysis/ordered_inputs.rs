@@ -16,7 +16,8 @@
 //!
 //! What is computed for each outer row is computed for all of them at once, and spread over
 //! partitions. There sets (`unnest`) count as ordered by the places of their elements, and VALUES
-//! and UNION ALL by their rows and branches.
+//! and UNION ALL by their rows and branches. A UNION ALL of a few single rows (`SELECT 'a',
+//! count(*) FROM a UNION ALL SELECT 'b', …`) counts as ordered everywhere, also in the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort as Key, WindowFunction};
 use datafusion::logical_expr::logical_plan::{Distinct, DistinctOn, Sort, Window};
 use datafusion::logical_expr::{
-    Aggregate, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Projection, Subquery,
+    Aggregate, Expr, ExprSchemable, FetchType, Filter, Limit, LogicalPlan, Projection, Subquery,
     SubqueryAlias, Union, Unnest, Values, WindowFrameUnits, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
@@ -55,6 +56,9 @@ const PICKING: [&str; 7] = [
 /// The columns with the number of a branch of UNION ALL or of a row of VALUES, and with the keys of
 /// the rows of a branch.
 const BRANCH: &str = "branch\u{1f}";
+
+/// A UNION ALL of more single rows has any order: each of its nested branches has a key.
+const SINGLE_ROWS_MAX: usize = 16;
 
 /// See the file's header.
 #[derive(Debug, Default)]
@@ -117,7 +121,10 @@ fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
         | LogicalPlan::Statement(_) => plan
             .change_children(|child| result(child).map(Transformed::yes))
             .data(),
-        query => Ok(sorted(&query, Orders::OF_SUBQUERIES)?.unwrap_or(query)),
+        query => {
+            let orders = Orders::OF_SUBQUERIES.with_single_rows(&query);
+            Ok(sorted(&query, orders)?.unwrap_or(query))
+        }
     }
 }
 
@@ -280,8 +287,17 @@ impl Orders {
     fn with_spread(self, plan: &LogicalPlan, spread: Spread) -> Self {
         match is_correlated(plan) {
             true => Self { spread, ..self },
-            false => self,
+            false => self.with_single_rows(plan),
         }
+    }
+
+    /// With the order of the branches, if the plan is a UNION ALL of single rows.
+    fn with_single_rows(self, plan: &LogicalPlan) -> Self {
+        let spread = match single_rows(plan) {
+            Some(0..=SINGLE_ROWS_MAX) => Spread::Branches,
+            _ => self.spread,
+        };
+        Self { spread, ..self }
     }
 
     /// The order of the plan's rows, and the plan with the columns of that order appended.
@@ -449,6 +465,39 @@ fn is_one_row(plan: &LogicalPlan) -> bool {
         LogicalPlan::SubqueryAlias(given) => is_one_row(&given.input),
         LogicalPlan::Subquery(given) => is_one_row(&given.subquery),
         _ => false,
+    }
+}
+
+/// The number of branches of a UNION ALL, if a plan shows its rows and each branch has at most one.
+fn single_rows(plan: &LogicalPlan) -> Option<usize> {
+    match plan {
+        LogicalPlan::Union(union) => {
+            let rows = union.inputs.iter().map(|branch| match is_single(branch) {
+                true => Some(1),
+                false => single_rows(branch),
+            });
+            rows.sum()
+        }
+        LogicalPlan::Projection(given) => single_rows(&given.input),
+        LogicalPlan::Filter(given) => single_rows(&given.input),
+        LogicalPlan::SubqueryAlias(given) => single_rows(&given.input),
+        LogicalPlan::Limit(given) => single_rows(&given.input),
+        _ => None,
+    }
+}
+
+/// Whether a branch has at most one row: constants, an aggregate of all rows, a first row.
+fn is_single(branch: &LogicalPlan) -> bool {
+    match branch {
+        LogicalPlan::Aggregate(given) => given.group_expr.is_empty(),
+        LogicalPlan::Projection(given) => is_single(&given.input),
+        LogicalPlan::Filter(given) => is_single(&given.input),
+        LogicalPlan::SubqueryAlias(given) => is_single(&given.input),
+        LogicalPlan::Limit(given) => {
+            let first = matches!(given.get_fetch_type(), Ok(FetchType::Literal(Some(1))));
+            first || is_single(&given.input)
+        }
+        other => is_one_row(other),
     }
 }
 

@@ -44,6 +44,7 @@ pub use target::{PG_TYPE, Target};
 use crate::error::PgError;
 use crate::functions::{first_value, mark_of};
 use crate::moments::Moments;
+use crate::numbers::numeric::Numeric;
 use crate::output::IntervalStyle;
 
 /// The function to which the dialect rewrites casts.
@@ -92,13 +93,29 @@ pub(crate) fn udf(config: &ConfigOptions) -> ScalarUDF {
 
 /// Casts `expr` to `target` in a session with these settings.
 pub(crate) fn cast_expr(expr: Expr, target: &Target, config: &ConfigOptions) -> Expr {
-    udf(config).call(vec![expr, lit(target.to_string())])
+    udf(config).call(vec![as_written(expr, target), lit(target.to_string())])
 }
 
 /// Casts a number to a type whose cast depends on no setting.
 pub(crate) fn cast_number(expr: Expr, target: &Target) -> Expr {
     static UDF: LazyLock<ScalarUDF> = LazyLock::new(|| udf(&ConfigOptions::default()));
-    UDF.call(vec![expr, lit(target.to_string())])
+    UDF.call(vec![as_written(expr, target), lit(target.to_string())])
+}
+
+/// The text of a constant that would be a numeric before it becomes a float (`f > 1e300`): numerics
+/// have fewer digits here than floats reach, and the float is the same.
+fn as_written(expr: Expr, target: &Target) -> Expr {
+    if matches!(target, Target::Float4 | Target::Float8)
+        && let Expr::ScalarFunction(call) = &expr
+        && call.name() == CAST
+        && PgCast::target(&call.args) == Some(Target::Numeric(None))
+        && let Some(Expr::Literal(value, None)) = call.args.first()
+        && let Some(text) = value.try_as_str().flatten()
+        && Numeric::parse(text).is_some()
+    {
+        return lit(text);
+    }
+    expr
 }
 
 /// Casts the values of `array` to `to`. `from` is the array's field, which may name a type that

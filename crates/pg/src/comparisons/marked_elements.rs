@@ -7,17 +7,20 @@
 //! | `DISTINCT ON (k) a` | the same of `DISTINCT ON (k) a::plain` |
 //! | `max(a)`, `min(a)` | the same of `first_value(a::plain ORDER BY list_key(a))` |
 //!
+//! The last is also for arrays of intervals, of rows, and of several dimensions, whose order Arrow
+//! does not know. As window functions over these, `max` and `min` are refused.
+//!
 //! DataFusion holds single values there. A single array loses the field that names the type of its
 //! elements (55.2, `ScalarValue::try_from_array`), and then does not fit the column's type. So the
 //! arrays get a type without that name, which the result gets back (`functions/marked.rs`).
 //! Upstream: delete this once a single array keeps that field.
 //!
-//! Not here: keys of groups, which stand in rows (`sort_keys.rs`), `max` as a window function, and
-//! scalar subqueries (`subqueries/evaluated/scalar.rs`).
+//! Not here: keys of groups, which stand in rows (`sort_keys.rs`), and scalar subqueries
+//! (`subqueries/evaluated/scalar.rs`).
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::FieldRef;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
 use datafusion::config::ConfigOptions;
@@ -26,17 +29,21 @@ use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::logical_plan::DistinctOn;
 use datafusion::logical_expr::{
-    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, Projection, Window,
+    Aggregate, Distinct, Expr, ExprSchemable, LogicalPlan, Projection, Window, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 
 use super::list_key::list_key;
-use crate::casts::Target;
-use crate::functions::{is_marked_array, mark_of, marked_like, unmarked};
+use crate::PgError;
+use crate::functions::arrays::has_json;
+use crate::functions::{is_marked_array, mark_of, marked_like, needs_keys, plain_array, unmarked};
 use crate::trees::PlanTree;
 
 /// The window functions that return one of their arguments.
 const OF_VALUES: [&str; 5] = ["first_value", "last_value", "nth_value", "lag", "lead"];
+
+/// The aggregates that return the first value in an order.
+const EXTREMES: [&str; 2] = ["max", "min"];
 
 /// See the file's header.
 #[derive(Debug)]
@@ -130,7 +137,11 @@ fn marked(
         let is_same = column.relation.as_ref() == qualifier && column.name == *field.name();
         let value = Expr::Column(column);
         let value = match marked {
-            Some(marked) => marked_like(value, &marked),
+            Some(marked) if mark_of(&marked).is_some() => marked_like(value, &marked),
+            Some(given) => {
+                let held = given.data_type();
+                retyped(value, &plain_array(held), held)
+            }
             None if is_same => return value,
             None => value,
         };
@@ -141,14 +152,29 @@ fn marked(
     Ok(Transformed::yes(LogicalPlan::Projection(above)))
 }
 
+/// An array as another type of the same values.
+fn retyped(array: Expr, from: &DataType, to: &DataType) -> Expr {
+    match from == to {
+        true => array,
+        false => cast(array, to.clone()),
+    }
+}
+
 fn windowed(expr: &Expr, schema: &DFSchema) -> Result<Plain> {
     let Expr::WindowFunction(function) = unaliased(expr) else {
         return Ok(None);
     };
-    let value = function.params.args.first();
-    let Some(value) = value.filter(|_| OF_VALUES.contains(&function.fun.name())) else {
+    let Some(value) = function.params.args.first() else {
         return Ok(None);
     };
+    let name = function.fun.name();
+    if EXTREMES.contains(&name) && has_order_apart(&value.to_field(schema)?.1) {
+        let message = format!("{name} of arrays of this type over a window is not supported");
+        return Err(PgError::unsupported(message).into());
+    }
+    if !OF_VALUES.contains(&name) {
+        return Ok(None);
+    }
     let field = value.to_field(schema)?.1;
     if !is_marked_array(&field) {
         return Ok(None);
@@ -167,24 +193,34 @@ fn extreme(expr: &Expr, schema: &DFSchema) -> Result<Plain> {
     };
     let is_min = function.func.name() == "min";
     let value = match function.params.args.as_slice() {
-        [value] if is_min || function.func.name() == "max" => value,
+        [value] if EXTREMES.contains(&function.func.name()) => value,
         _ => return Ok(None),
     };
     let field = value.to_field(schema)?.1;
     // Values of `json` have no order.
-    let is_json = mark_of(&field) == Some(Target::Array(Box::new(Target::Json)));
-    if !is_marked_array(&field) || is_json {
+    let is_concerned = is_marked_array(&field) || has_order_apart(&field);
+    if !is_concerned || has_json(&field) {
         return Ok(None);
     }
+    let held = field.data_type();
+    let given = retyped(value.clone(), held, &plain_array(held));
     let first = AggregateFunction::new_udf(
         first_value_udaf(),
-        vec![unmarked(value.clone(), &field)],
+        vec![given],
         false,
         function.params.filter.clone(),
         vec![list_key(value.clone()).sort(is_min, false)],
         None,
     );
     Ok(Some((Expr::AggregateFunction(first), field)))
+}
+
+/// Whether Arrow orders arrays of a field differently from PostgreSQL, or not at all.
+fn has_order_apart(field: &Field) -> bool {
+    match field.data_type() {
+        held @ DataType::List(element) => element.data_type().is_nested() || needs_keys(held),
+        _ => false,
+    }
 }
 
 fn selected(expr: &Expr, schema: &DFSchema) -> Result<Plain> {

@@ -37,7 +37,7 @@ use crate::functions::json::{jsonb_elements, jsonb_extreme, jsonb_key};
 use crate::functions::scalar::marked_type;
 use crate::functions::time::operators;
 use crate::functions::{are_alike, has_floats, has_key, marked_like, named_row, needs_keys};
-use crate::intervals::{Overloaded, greatest, least};
+use crate::intervals::{Overloaded, greatest, least, percentile_of_times};
 use crate::operators::sign_of;
 use crate::parts::has_part;
 use crate::trees::{PlanTree, Tree};
@@ -607,6 +607,7 @@ fn aggregate(mut function: AggregateFunction, schema: &DFSchema) -> Result<Trans
         function.func = overloaded.function(argument.as_ref());
         changed = true;
     }
+    changed |= percentile_of_times(&function.func, &mut function.params, schema);
     let params = &mut function.params;
     let key = match params.args.as_slice() {
         [argument] => Key::of(argument, schema),

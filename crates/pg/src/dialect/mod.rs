@@ -61,7 +61,7 @@ pub(crate) use names::{folded, is_marked, take_mark};
 pub use parameters::{Written, type_of, unread_queries, with_queries, written_parameters};
 pub use queries::using::without_operators;
 pub(crate) use queries::using::{
-    EITHER, FIRST, Known, MERGED, SHARED, concerns, rewrite as merged, table,
+    EITHER, FIRST, Known, MERGED, SHARED, concerns, merges, rewrite as merged, table,
 };
 pub use relations::query_of;
 pub(crate) use relations::{FIRST_TERM, LATER_TERM};

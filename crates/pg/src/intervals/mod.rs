@@ -9,4 +9,4 @@ mod aggregates;
 mod overloaded;
 
 pub(crate) use aggregates::{greatest, least, resolved};
-pub(crate) use overloaded::{Overloaded, with_intervals};
+pub(crate) use overloaded::{Overloaded, percentile_of_times, with_intervals};

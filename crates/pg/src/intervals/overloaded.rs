@@ -1,6 +1,6 @@
 //! Extends aggregates to more types: `sum` and `avg`, which DataFusion has only for numbers, to
 //! intervals, and to times, which PostgreSQL casts to intervals; `min` and `max` to `character(n)`,
-//! whose values keep their type.
+//! whose values keep their type. `percentile_cont` of times is that of intervals, too.
 //!
 //! An [`Overloaded`] function exists only during planning: the rule in `comparisons/sort_keys.rs`
 //! replaces it with the function for the argument's type, so plans that run contain none.
@@ -8,14 +8,15 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::internal_err;
+use datafusion::common::{DFSchema, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::expr::AggregateFunctionParams;
 use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Expr, ExprSchemable, Signature, Volatility,
 };
 
 use super::aggregates::{INTERVAL, avg, max, min, sum};
@@ -72,16 +73,48 @@ impl Overloaded {
     /// Casts times to intervals.
     pub(crate) fn cast(&self, args: &mut [Expr], argument: Option<&FieldRef>) {
         let is_cast = argument.is_some_and(|field| self.is_of_times(field.data_type()));
-        if let (true, [arg], Some(target)) = (is_cast, args, Target::of_arrow(&INTERVAL)) {
-            // The cast depends on no setting.
-            *arg = cast_expr(std::mem::take(arg), &target, &ConfigOptions::default());
+        if let (true, [arg]) = (is_cast, args) {
+            *arg = as_interval(std::mem::take(arg));
         }
     }
 
     fn is_of_times(&self, held: &DataType) -> bool {
-        let is_time = matches!(held, DataType::Time32(_) | DataType::Time64(_));
-        is_time && matches!(self.name(), "sum" | "avg")
+        is_time(held) && matches!(self.name(), "sum" | "avg")
     }
+}
+
+fn is_time(held: &DataType) -> bool {
+    matches!(held, DataType::Time32(_) | DataType::Time64(_))
+}
+
+/// Casts a time to an interval. The cast depends on no setting.
+fn as_interval(time: Expr) -> Expr {
+    let target = Target::Interval(None, None);
+    cast_expr(time, &target, &ConfigOptions::default())
+}
+
+/// Casts the times of `percentile_cont` to intervals, in whose order they are. Returns whether the
+/// aggregate was one of times.
+pub(crate) fn percentile_of_times(
+    func: &AggregateUDF,
+    params: &mut AggregateFunctionParams,
+    schema: &DFSchema,
+) -> bool {
+    let is_of_times = |value: &Expr| value.get_type(schema).is_ok_and(|held| is_time(&held));
+    let [value, _] = params.args.as_mut_slice() else {
+        return false;
+    };
+    if func.name() != "percentile_cont" || !is_of_times(value) {
+        return false;
+    }
+    let given = std::mem::take(value);
+    *value = as_interval(given.clone());
+    for sort in &mut params.order_by {
+        if sort.expr == given {
+            sort.expr = value.clone();
+        }
+    }
+    true
 }
 
 impl AggregateUDFImpl for Overloaded {

@@ -18,6 +18,7 @@ pub(crate) use aggregation::{
 };
 pub(crate) use functions::TYPEOF;
 pub use integers::CheckedInteger;
+pub(crate) use power::{SCALED, result_scale};
 
 use datafusion::functions_aggregate::bool_and_or;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};

@@ -17,6 +17,23 @@ const LOG10_E: f64 = std::f64::consts::LOG10_E;
 /// A result with more digits than this cannot fit 76.
 const RESULT_DIGITS_MAX: f64 = 80.0;
 
+/// The functions of numerics whose results have a scale of their own.
+pub(crate) const SCALED: [&str; 5] = ["exp", "ln", "log", "power", "sqrt"];
+
+/// The scale of PostgreSQL's result of one of [`SCALED`]; `None` if there is no result.
+pub(crate) fn result_scale(function: &str, args: &[Numeric]) -> Result<Option<u32>, PgError> {
+    let result = match (function, args) {
+        ("exp", [x]) => Some(exp(x)?),
+        ("ln", [x]) => Some(ln(x)?),
+        ("log", [x]) => Some(log(&Numeric::new(10, 0), x)?),
+        ("log", [base, x]) => Some(log(base, x)?),
+        ("power", [base, exponent]) => Some(numeric(base, exponent)?),
+        ("sqrt", [x]) => x.sqrt(),
+        _ => None,
+    };
+    Ok(result.map(|result| result.scale))
+}
+
 /// `a ^ b` of floats.
 pub(super) fn float(a: f64, b: f64) -> Result<f64, PgError> {
     if a == 0.0 && b < 0.0 {

@@ -1,5 +1,5 @@
 //! Column names of a relation that are not known from the syntax: `(SELECT * FROM a, b) q`,
-//! `(SELECT *, 1 AS z …) q (x)`, `t AS q (x)`.
+//! `(a JOIN unnest(b) ON …) q`, `(SELECT *, 1 AS z …) q (x)`, `t AS q (x)`.
 //!
 //! The first columns have the names given by the alias, the others their own. Columns that share a
 //! name are marked, so that no name refers to them, as in `dialect/names/outer_names.rs`;
@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::ast::TableFactor;
 use super::marked_sets::marked;
 use super::planned;
 use crate::PgError;
-use crate::dialect::on_the_wire;
+use crate::dialect::{merges, on_the_wire};
 use crate::names::{MARK, is_of_set};
 
 /// Plans a relation whose columns DataFusion would name differently.
@@ -28,8 +28,13 @@ pub(super) fn named(
     mut relation: TableFactor,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<RelationPlanning> {
+    let has_merged = matches!(
+        &relation,
+        TableFactor::NestedJoin { table_with_joins, .. } if merges(table_with_joins)
+    );
     let alias = match &mut relation {
         TableFactor::Derived { alias, .. } => alias.take(),
+        TableFactor::NestedJoin { alias, .. } if !has_merged => alias.take(),
         TableFactor::Table {
             args: None, alias, ..
         } if alias

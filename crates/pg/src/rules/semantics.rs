@@ -233,7 +233,13 @@ fn is_row(expr: &Expr, schema: &DFSchema) -> bool {
 fn unpadded(args: &mut [Expr], schema: &DFSchema, config: &ConfigOptions) -> Result<bool> {
     let fields = args.iter().map(|arg| Ok(arg.to_field(schema)?.1));
     let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
-    let is_other = |target: Target| !target.is_text() && target != Target::Bytea;
+    // DataFusion would join the bytes as texts.
+    let is_bytes = |field: &FieldRef| Target::of_field(field) == Some(Target::Bytea);
+    if fields.iter().any(is_bytes) {
+        let message = format!("{STRING_AGG} of bytea is not supported");
+        return Err(PgError::unsupported(message).into());
+    }
+    let is_other = |target: Target| !target.is_text();
     if fields
         .iter()
         .any(|field| Target::of_field(field).is_some_and(is_other))

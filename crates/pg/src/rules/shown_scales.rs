@@ -1,4 +1,4 @@
-//! How many decimal places does the text of a quotient or an average have?
+//! How many decimal places does the text of a quotient, an average, a root or a power have?
 //!
 //! A column of computed numerics has one scale, so trailing zeros that PostgreSQL would show
 //! cannot be told from padding: `avg(x)::text` of 1 and 1 is `1.00000000000000000000`. The scale
@@ -22,16 +22,19 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, ScalarUDF};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Filter, LogicalPlan, Projection, ScalarUDF, lit,
+};
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::casts::{CAST, OPEN_SCALE, Target};
 use crate::functions::json::{ELEMENT, PAIR};
 use crate::functions::marked_like;
-use crate::functions::scalar::Take::{Any, Int};
+use crate::functions::scalar::Take::{Any, Int, Text};
 use crate::functions::scalar::{Form, Function, Give, Row, Value, typed_field};
 use crate::numbers::arithmetic::{self, OPEN, digits};
 use crate::numbers::numeric::{Numeric, PLAIN_SCALE_MAX};
+use crate::numbers::{SCALED, result_scale};
 use crate::parts::has_part;
 use crate::trees::{PlanTree, Tree};
 
@@ -74,10 +77,7 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         false => merge_schema(&inputs),
     };
     let mut below = match &plan {
-        LogicalPlan::Projection(node) => match node.input.as_ref() {
-            LogicalPlan::Projection(below) => Some(Below::of(below)),
-            _ => None,
-        },
+        LogicalPlan::Projection(node) => Below::of(&node.input),
         _ => None,
     };
     let names = NamePreserver::new(&plan);
@@ -97,15 +97,25 @@ fn of_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// The projection below a projection, and the scales to add to it.
 struct Below {
     node: Projection,
+    /// The condition of HAVING, which stands between the two.
+    having: Option<Expr>,
     scales: Vec<Expr>,
 }
 
 impl Below {
-    fn of(node: &Projection) -> Self {
-        Self {
+    fn of(input: &LogicalPlan) -> Option<Self> {
+        let (input, having) = match input {
+            LogicalPlan::Filter(filter) => (filter.input.as_ref(), Some(filter.predicate.clone())),
+            other => (other, None),
+        };
+        let LogicalPlan::Projection(node) = input else {
+            return None;
+        };
+        Some(Self {
             node: node.clone(),
+            having,
             scales: vec![],
-        }
+        })
     }
 
     /// The column that holds the scale of a column that is a quotient.
@@ -123,7 +133,11 @@ impl Below {
     fn with_scales(mut self) -> Result<LogicalPlan> {
         self.node.expr.extend(self.scales);
         let node = Projection::try_new(self.node.expr, self.node.input)?;
-        Ok(LogicalPlan::Projection(node))
+        let node = LogicalPlan::Projection(node);
+        Ok(match self.having {
+            Some(having) => LogicalPlan::Filter(Filter::try_new(having, Arc::new(node))?),
+            None => node,
+        })
     }
 }
 
@@ -138,7 +152,9 @@ fn shown(expr: Expr, schema: &DFSchema, mut below: Option<&mut Below>) -> Transf
         }
         match (value, below.as_deref_mut()) {
             (Expr::Column(column), Some(below)) => below.scale(column),
-            (quotient, _) => quotient_scale(quotient, schema),
+            (computed, _) => {
+                quotient_scale(computed, schema).or_else(|| function_scale(computed, schema))
+            }
         }
     };
     if let ("scale", [value]) = (call.name(), call.args.as_slice())
@@ -187,26 +203,33 @@ fn quotient_scale(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         Expr::ScalarFunction(call) => call,
         _ => return None,
     };
-    let [dividend, divisor] = call.args.as_slice() else {
-        return None;
+    let is_quotient = call.args.len() == 2 && arithmetic::symbol(call.name()) == Some("/");
+    let has_scale = is_quotient && have_scales(&call.args, schema);
+    has_scale.then(|| QUOTIENT_SCALE.call(call.args.clone()))
+}
+
+/// The scale of a root, a power or a logarithm of numbers with known scales.
+fn function_scale(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let call = match expr {
+        Expr::Alias(alias) => return function_scale(&alias.expr, schema),
+        Expr::ScalarFunction(call) if SCALED.contains(&call.name()) => call,
+        _ => return None,
     };
-    if arithmetic::symbol(call.name()) != Some("/") {
-        return None;
-    }
-    let mut args = vec![];
-    for operand in [dividend, divisor] {
+    let args = std::iter::once(lit(call.name())).chain(call.args.iter().cloned());
+    have_scales(&call.args, schema).then(|| FUNCTION_SCALE.call(args.collect()))
+}
+
+/// Whether the types of operands say which scale PostgreSQL's numerics have.
+fn have_scales(operands: &[Expr], schema: &DFSchema) -> bool {
+    let has_scale = |operand: &Expr| {
         let held = operand.get_type(schema).ok()?;
-        let scale = match digits(&held) {
-            Some((_, scale)) => u32::try_from(scale).ok()?,
-            None if held.is_integer() => 0,
-            None => return None,
-        };
-        if scale > PLAIN_SCALE_MAX {
-            return None;
+        match digits(&held) {
+            Some((_, scale)) => u32::try_from(scale).ok(),
+            None => held.is_integer().then_some(0),
         }
-        args.push(operand.clone());
-    }
-    Some(QUOTIENT_SCALE.call(args))
+    };
+    let mut scales = operands.iter().map(has_scale);
+    scales.all(|scale| scale.is_some_and(|scale| scale <= PLAIN_SCALE_MAX))
 }
 
 static SHOWN: LazyLock<ScalarUDF> = LazyLock::new(|| {
@@ -225,6 +248,18 @@ static QUOTIENT_SCALE: LazyLock<ScalarUDF> = LazyLock::new(|| {
         Ok(scale.map_or(Value::Null, Value::Int))
     });
     Function::new("pg_quotient_scale", vec![form]).udf()
+});
+
+static FUNCTION_SCALE: LazyLock<ScalarUDF> = LazyLock::new(|| {
+    let form = Form::new(&[Text, Any, Any], Give::Int4, |row| {
+        let args: Option<Vec<Numeric>> = (1..row.len()).map(|at| number(row, at)).collect();
+        let scale = match args {
+            Some(args) => result_scale(row.text(0), &args)?,
+            None => None,
+        };
+        Ok(scale.map_or(Value::Null, |scale| Value::Int(scale.into())))
+    });
+    Function::new("pg_function_scale", vec![form.optional(1)]).udf()
 });
 
 /// An argument that is an integer or a decimal.

@@ -35,7 +35,7 @@ use datafusion::prelude::SessionContext;
 use futures::StreamExt;
 use tokio::io::AsyncWriteExt;
 
-use coscan_pg::output::{CellWriter, IntervalStyle, cell_writer, in_style};
+use coscan_pg::output::{CellWriter, IntervalStyle, cell_writer, in_style, in_zone};
 
 use super::columns::{Column, columns};
 use super::copy::{CopyFormat, FORMAT, OPTION};
@@ -176,14 +176,16 @@ impl DataSink for Sink {
         let columns = columns(&self.schema, &[])?;
         self.format.check(&columns)?;
         let store = context.runtime_env().object_store(&self.store)?;
-        let style = IntervalStyle::of(context.session_config().options());
+        let settings = context.session_config().options();
+        let style = IntervalStyle::of(settings);
+        let zone = settings.execution.time_zone.as_deref().unwrap_or("UTC");
         let mut file = BufWriter::new(store, self.target.clone());
         let start = self.format.file_start(&columns);
         let mut out = start.map_err(|error| DataFusionError::from(error.error(0)))?;
         let mut written = 0;
         while let Some(batch) = rows.next().await {
             let batch = batch?;
-            put_batch(&self.format, &columns, &batch, style, &mut out)?;
+            put_batch(&self.format, &columns, &batch, (zone, style), &mut out)?;
             written += batch.num_rows() as u64;
             file.write_all(&out).await?;
             out.clear();
@@ -199,7 +201,7 @@ fn put_batch(
     format: &CopyFormat,
     columns: &[Column],
     batch: &RecordBatch,
-    style: IntervalStyle,
+    (zone, style): (&str, IntervalStyle),
     out: &mut BytesMut,
 ) -> Result<()> {
     let cells = batch.columns().iter().map(|array| {
@@ -207,7 +209,7 @@ fn put_batch(
         let array = &if binary {
             Arc::clone(array)
         } else {
-            in_style(array, style)?
+            in_style(&in_zone(array, zone)?, style)?
         };
         let writer = cell_writer(array, binary)?;
         Ok((writer, array.logical_nulls()))

@@ -6,6 +6,7 @@
 //! | `1e2` | `pg_cast('1e2', 'numeric:3,0')`: a number with a point or exponent is numeric |
 //! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
 //! | `1e300::float8` | `pg_cast('1e300', 'float8')` |
+//! | `x::"char"` | `left(pg_cast(x, 'text'), 1)` |
 //! | `LIMIT 1e1`, `DEFAULT 1e1` | `LIMIT 10.`, `DEFAULT 10.` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
 //! | `-(-2147483648)` | `2147483648` |
@@ -232,7 +233,9 @@ impl VisitorMut for Literals {
                 array: false,
                 format: None,
             } => {
-                if !is_typed_integer(inner, data_type)
+                if let Some(first) = as_char(inner, data_type) {
+                    *expr = first;
+                } else if !is_typed_integer(inner, data_type)
                     && let Some(target) = Target::of_sql(data_type)
                 {
                     *expr = cast(std::mem::replace(inner, null()), &target);
@@ -356,6 +359,19 @@ fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
     };
     *data_type == INT4
         && matches!(number, Expr::Value(value) if matches!(value.value, Value::Number(..)))
+}
+
+/// `x::"char"`: the first character of a text, as which the type of the catalog's letters is read.
+fn as_char(value: &mut Expr, data_type: &DataType) -> Option<Expr> {
+    let DataType::Custom(name, modifiers) = data_type else {
+        return None;
+    };
+    if !modifiers.is_empty() || last_word(name).as_deref() != Some("char") {
+        return None;
+    }
+    let one = typed("1", false)?;
+    let text = cast(std::mem::replace(value, null()), &Target::Text);
+    Some(call("left", vec![text, one]))
 }
 
 const INT4: DataType = DataType::Int4(Some(0));

@@ -98,9 +98,9 @@ impl VisitorMut for Relations {
     }
 }
 
-/// Makes a query of a join that has an alias: DataFusion names the second of two columns of one
-/// name `k:1`, and shows both columns of USING. A join of functions and LATERAL items stays, unless
-/// it is the first in FROM: in a query they would not see the relations to their left.
+/// Makes a query of a join that has an alias: DataFusion shows both columns of USING. A join of
+/// functions and LATERAL items stays, unless it is the first in FROM: in a query they would not see
+/// the relations to their left. Its columns get their names in `relations/names.rs`.
 fn join_as_query(factor: &mut TableFactor, is_first: bool) {
     let TableFactor::NestedJoin {
         table_with_joins,

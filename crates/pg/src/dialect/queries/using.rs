@@ -60,8 +60,12 @@ struct Columns {
 
 /// Whether a query has joins with USING or NATURAL.
 pub(crate) fn concerns(select: &Select) -> bool {
-    let mut joins = select.from.iter().flat_map(|item| &item.joins);
-    joins.any(|join| {
+    select.from.iter().any(merges)
+}
+
+/// Whether an item of FROM has joins with USING or NATURAL.
+pub(crate) fn merges(item: &TableWithJoins) -> bool {
+    item.joins.iter().any(|join| {
         let mut operator = join.join_operator.clone();
         matches!(
             constraint(&mut operator),

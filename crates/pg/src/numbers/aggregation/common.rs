@@ -87,6 +87,17 @@ impl Common {
         }
     }
 
+    /// The arguments that have one type, by their positions: the values, and what CASE compares.
+    pub(crate) fn alike(&self, count: usize) -> [Vec<usize>; 2] {
+        let (values, others): (Vec<_>, Vec<_>) =
+            (0..count).partition(|at| self.is_value(*at, count));
+        let compared = match self.kind {
+            Kind::CaseOf => others,
+            _ => vec![],
+        };
+        [values, compared]
+    }
+
     /// Moves ELSE to the front, because PostgreSQL considers it first.
     fn else_first(&self, count: usize, values: &mut [(Arc<Field>, bool)]) {
         let has_else = match self.kind {

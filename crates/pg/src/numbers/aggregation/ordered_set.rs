@@ -114,6 +114,8 @@ impl AggregateUDFImpl for OrderedSet {
         let value = match (self.kind, given) {
             (Kind::Mode, [value]) | (Kind::Discrete, [value, _]) => value.clone(),
             (Kind::Continuous, [value, _]) if *value == INTERVAL => INTERVAL,
+            // Until `intervals/overloaded.rs` casts them.
+            (Kind::Continuous, [DataType::Time32(_) | DataType::Time64(_), _]) => INTERVAL,
             (Kind::Continuous, [value, _]) if value.is_numeric() || value.is_null() => {
                 DataType::Float64
             }

@@ -284,6 +284,25 @@ async fn copied_queries_have_the_limits_of_any_statement() {
     assert_eq!(copied(&client, &sql).await, b"1\n2\n3\n");
 }
 
+/// As to STDOUT.
+#[tokio::test]
+async fn copy_to_writes_moments_in_the_sessions_zone() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("moments.csv").display().to_string();
+    let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();
+    let server = TestServer::start_with_rights(&engine, coscan::Rights::ALL).await;
+    let client = server.connect().await;
+    let zone = "SET timezone = 'America/New_York'";
+    client.batch_execute(zone).await.unwrap();
+    let at = "timestamptz '2024-07-01 12:00+00'";
+    let sql = format!("COPY (SELECT {at}, ARRAY[{at}] AS list) TO '{target}' (FORMAT csv)");
+    client.execute(sql.as_str(), &[]).await.unwrap();
+    assert_eq!(
+        std::fs::read_to_string(&target).unwrap(),
+        "2024-07-01 08:00:00-04,\"{\"\"2024-07-01 08:00:00-04\"\"}\"\n"
+    );
+}
+
 #[tokio::test]
 async fn copy_to_writes_files_on_the_server() {
     let folder = tempfile::tempdir().unwrap();

@@ -142,6 +142,25 @@ async fn moments_keep_the_zone_in_which_they_were_read() {
                 "SELECT timestamp '2024-01-01 12:00'::timestamptz",
                 "2024-01-01 12:00:00-05",
             ),
+            // Beside values of the type.
+            (
+                "SELECT extract(epoch FROM CASE WHEN t IS NULL THEN t ELSE '2024-01-01 12:00' END)
+                    ::bigint FROM z",
+                MOMENT,
+            ),
+            (
+                "SELECT extract(epoch FROM coalesce('2024-01-01 12:00', t))::bigint FROM z",
+                MOMENT,
+            ),
+            (
+                "SELECT extract(epoch FROM greatest('2024-01-01 12:00', t))::bigint FROM z",
+                MOMENT,
+            ),
+            (
+                "SELECT extract(epoch FROM (ARRAY['2024-01-01 12:00', t])[1])::bigint FROM z",
+                MOMENT,
+            ),
+            ("SELECT t = ANY ('{2024-01-01 12:00}') FROM z", "t"),
         ];
         for (at, (sql, _)) in statements.iter().enumerate() {
             client.prepare(&format!("z{at}"), sql, &[]);
@@ -164,6 +183,40 @@ async fn moments_keep_the_zone_in_which_they_were_read() {
         }
         client.simple("CREATE OR REPLACE TABLE z AS SELECT timestamptz '2024-01-01 12:00+00' AS t");
         assert_eq!(client.simple("EXECUTE sql_z4").shown(), "f");
+    })
+    .await;
+}
+
+/// The constants that a prepared statement stores are read when it is parsed, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn moments_that_are_stored_keep_the_zone_in_which_they_were_read() {
+    let server = server().await;
+    blocking(&server, |mut client| {
+        for sql in [
+            "SET timezone = 'UTC'",
+            "CREATE TABLE stored (k int, t timestamptz)",
+            "PREPARE stored1 AS INSERT INTO stored VALUES
+                (1, '2024-01-01 12:00'), (2, timestamptz '2024-01-01 12:00')",
+            "PREPARE stored2 AS INSERT INTO stored (t, k) VALUES ('2024-01-01 12:00', 3)",
+            "PREPARE stored3 AS INSERT INTO stored SELECT 4, '2024-01-01 12:00'",
+            "PREPARE stored4 AS INSERT INTO stored VALUES ($1, '2024-01-01 12:00')",
+            "PREPARE stored5 AS INSERT INTO stored
+                VALUES (6, CASE WHEN true THEN '2024-01-01 12:00' ELSE now() END)",
+            "PREPARE stored6 AS UPDATE stored SET t = '2024-01-01 12:00' WHERE k = 7",
+            "INSERT INTO stored VALUES (7, NULL)",
+            "SET timezone = 'America/New_York'",
+            "EXECUTE stored1",
+            "EXECUTE stored2",
+            "EXECUTE stored3",
+            "EXECUTE stored4(5)",
+            "EXECUTE stored5",
+            "EXECUTE stored6",
+        ] {
+            assert_eq!(client.simple(sql).error, None, "{sql}");
+        }
+        let same = "SELECT string_agg(k::text, ',' ORDER BY k) FROM stored
+            WHERE t = '2024-01-01 12:00+00'";
+        assert_eq!(client.simple(same).shown(), "1,2,3,4,5,6,7");
     })
     .await;
 }

@@ -8,7 +8,10 @@
 //! evaluated, as in PostgreSQL. An untyped constant is read when the statement is parsed, wherever
 //! it stands: `'a'::uuid`.
 //! Not here: stable functions. (In PostgreSQL a cast of text to a date is stable, unless it is of
-//! an untyped constant, `date 'x'`; here both are evaluated ahead.)
+//! an untyped constant, `date 'x'`; here both are evaluated ahead.) Moments whose zone is that of
+//! PREPARE are in `moments.rs`.
+
+mod moments;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,16 +19,13 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::arrow::error::ArrowError;
-use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType, ScalarValue};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Case, Expr, ExprSchemable, LogicalPlan, Operator, Volatility,
 };
@@ -33,16 +33,15 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ColumnarValue;
 
-use crate::casts::{CAST, PgCast, Target, cast_expr};
+pub use moments::read_moments;
+
+use crate::casts::CAST;
 use crate::error::{PgError, translate};
 use crate::functions::first_value;
 use crate::operators::is_unknown;
 use crate::parameters::has_open_frame;
 use crate::parts::plan_has_part;
 use crate::trees::{PlanTree, Tree};
-
-/// How `planners/time_planner.rs` reads a constant beside a moment (`functions/time/values.rs`).
-const MOMENT: &str = "timestamptz_value";
 
 /// See the file's header. It runs first, because other rules remove expressions that no row needs.
 #[derive(Debug)]
@@ -92,29 +91,6 @@ fn may_fail(part: &Expr) -> bool {
 /// The error of the first constant that is not a value of its type.
 pub fn check_literals(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Result<()> {
     Folding::new(Arc::clone(options)).literals(plan)
-}
-
-/// Replaces the untyped constants of a plan that are moments with a time zone (`'2024-01-01
-/// 12:00'::timestamptz`) by what they are in a session with these settings.
-///
-/// PostgreSQL reads them when it parses a statement, so that a prepared statement keeps them when
-/// the time zone changes. Words such as `today` stay, and so do constants that get their type when
-/// the plan is analysed, but for IN and BETWEEN.
-///
-/// # Errors
-/// The error of the first constant that is not a moment.
-pub fn read_moments(plan: LogicalPlan, options: &Arc<ConfigOptions>) -> Result<LogicalPlan> {
-    let folding = Folding::new(Arc::clone(options));
-    let read = plan.change_up_with_subqueries(|node| {
-        let schema = merge_schema(&node.inputs());
-        let names = NamePreserver::new(&node);
-        node.change_expressions(|expr| {
-            let name = names.save(&expr);
-            let read = expr.change_up(|expr| folding.moments(expr, &schema, options))?;
-            Ok(read.update_data(|expr| name.restore(expr)))
-        })
-    })?;
-    Ok(read.data)
 }
 
 /// Evaluates the constants of an expression and of its subqueries.
@@ -407,69 +383,6 @@ impl Folding {
         }
     }
 
-    /// See [`read_moments`].
-    fn moments(
-        &self,
-        expr: Expr,
-        schema: &DFSchema,
-        options: &ConfigOptions,
-    ) -> Result<Transformed<Expr>> {
-        let is_moment = |expr: &Expr| {
-            let held = expr.get_type(schema);
-            held.is_ok_and(|held| matches!(held, DataType::Timestamp(_, Some(_))))
-        };
-        match expr {
-            Expr::Between(mut given) if is_moment(&given.expr) => {
-                self.beside_moment(&mut given.low, options)?;
-                self.beside_moment(&mut given.high, options)?;
-                Ok(Transformed::yes(Expr::Between(given)))
-            }
-            Expr::InList(mut given)
-                if is_moment(&given.expr) && given.list.iter().all(is_unknown) =>
-            {
-                for constant in &mut given.list {
-                    self.beside_moment(constant, options)?;
-                }
-                Ok(Transformed::yes(Expr::InList(given)))
-            }
-            other => self.moment(other, options),
-        }
-    }
-
-    /// Reads an untyped constant beside a moment with a time zone.
-    fn beside_moment(&self, constant: &mut Expr, options: &ConfigOptions) -> Result<()> {
-        if is_unknown(constant) {
-            let cast = cast_expr(constant.clone(), &Target::Timestamptz(None), options);
-            *constant = self.moment(cast, options)?.data;
-        }
-        Ok(())
-    }
-
-    /// Reads an untyped constant that is cast to a moment with a time zone, or an array of them.
-    fn moment(&self, expr: Expr, options: &ConfigOptions) -> Result<Transformed<Expr>> {
-        let found = match &expr {
-            Expr::ScalarFunction(call) if call.name() == CAST => {
-                PgCast::target(&call.args).zip(call.args.first())
-            }
-            Expr::ScalarFunction(call) if call.name() == MOMENT => {
-                let text = call.args.first();
-                text.map(|text| (Target::Timestamptz(None), text))
-            }
-            _ => None,
-        };
-        let found = found
-            .filter(|(target, text)| is_moment_type(target) && is_written(text) && !has_word(text));
-        let cast = found.map(|(target, text)| cast_expr(text.clone(), &target, options));
-        let Some(cast) = cast else {
-            return Ok(Transformed::no(expr));
-        };
-        let metadata = FieldMetadata::from(cast.to_field(&self.schema)?.1.as_ref());
-        Ok(match self.value(&cast)? {
-            Some(value) => Transformed::yes(Expr::Literal(value, Some(metadata))),
-            None => Transformed::no(expr),
-        })
-    }
-
     /// The value of a constant; `None` if it cannot be evaluated ahead.
     fn value(&self, expr: &Expr) -> Result<Option<ScalarValue>> {
         if let Expr::Literal(value, _) = expr {
@@ -488,27 +401,6 @@ impl Folding {
             // For example a function that cannot run before it is simplified.
             Err(_) => Ok(None),
         }
-    }
-}
-
-fn is_moment_type(target: &Target) -> bool {
-    match target {
-        Target::Timestamptz(_) => true,
-        Target::Array(element) => is_moment_type(element),
-        _ => false,
-    }
-}
-
-/// Whether a constant, or one of an array of them, is a word such as `now`, which is another moment
-/// in each transaction.
-fn has_word(constant: &Expr) -> bool {
-    match constant {
-        Expr::ScalarFunction(array) => array.args.iter().any(has_word),
-        Expr::Literal(value, _) => {
-            let text = value.try_as_str().flatten();
-            text.is_some_and(|text| !text.contains(|part: char| part.is_ascii_digit()))
-        }
-        _ => false,
     }
 }
 
