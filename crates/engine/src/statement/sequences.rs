@@ -3,7 +3,8 @@
 //! Idea: the column's default is a function that holds the sequence. So the sequence follows the
 //! column through ALTER TABLE and ends with it, and nothing else has to know of it.
 //! Not here: sequences with names, and functions about them (`nextval`, `currval`): there are
-//! none. No SQL names the function, so DEFAULT is left out where it is written (`changes/given.rs`).
+//! none. No SQL names the function, so DEFAULT is left out where it is written
+//! (`changes/given.rs`).
 //! SQ1: no number is given twice, whatever is rolled back or run again. There are gaps, as in
 //! PostgreSQL.
 
