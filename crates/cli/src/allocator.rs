@@ -4,13 +4,14 @@
 //! would soon be taken back, each at the price of a page fault. Pages that stay free for a tenth
 //! of a second are returned, so that hash tables can use what chunks and arrays held. A background
 //! thread of the allocator does this even if no query runs. There are few arenas, because no arena
-//! can use another's free pages. Under a limit below [`LITTLE_BYTES`] pages are returned at once:
-//! 24 clients in 150 MiB take 344 MiB instead of 390 to 418. Rejected: mimalloc 3. In the soak (24
-//! clients in 1.5 GB) it took 0.8 GB of uncounted memory after twelve seconds, and 1.2 GB when the
-//! kernel killed the process; jemalloc takes 0.29 GB at most. Twelve TPC-H clients in memory took
-//! 1.3 times the time, 1.2 to 1.4 times the processor time and 0.65 GB more. Its large pages add
-//! to that (270 MB uncounted instead of 160, after sixteen streams over lineitem), and save
-//! nothing.
+//! can use another's free pages. Under a limit below [`LITTLE_BYTES`] pages are returned
+//! sooner: 24 clients in 150 MiB have 20 MB less of them, and 0.89 of the answers in 40 s;
+//! returned at once they save no more, and leave 0.74 of the answers (one run each). Rejected:
+//! mimalloc 3. In the soak (24 clients in 1.5 GB) it took 0.8 GB of uncounted memory after
+//! twelve seconds, and 1.2 GB when the kernel killed the process; jemalloc takes 0.29 GB at
+//! most. Twelve TPC-H clients in memory took 1.3 times the time, 1.2 to 1.4 times the processor
+//! time and 0.65 GB more. Its large pages add to that (270 MB uncounted instead of 160, after
+//! sixteen streams over lineitem), and save nothing.
 //!
 //! The only unsafe code of this crate: jemalloc reads its options from a symbol, and is told others
 //! by pointers.
@@ -36,20 +37,21 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 pub(crate) static OPTIONS: &[u8] =
     b"narenas_ratio:2,dirty_decay_ms:100,muzzy_decay_ms:0,background_thread:true\0";
 
-/// The limit below which free pages are returned at once, in bytes.
+/// The limit below which free pages are returned sooner, in bytes.
 const LITTLE_BYTES: u64 = 512 << 20;
-/// How long pages stay free in more memory, in milliseconds, as [`OPTIONS`] have it.
+/// How long pages stay free then, and in more memory, as [`OPTIONS`] have it, in milliseconds.
+const DECAY_LITTLE_MS: isize = 10;
 const DECAY_MS: isize = 100;
 
 /// Takes note of the limit of the memory. Where it is never a small one, nothing is changed, so
 /// that `MALLOC_CONF` holds.
 pub(crate) fn limited_to(bytes: u64) {
-    static AT_ONCE: AtomicBool = AtomicBool::new(false);
-    let at_once = bytes < LITTLE_BYTES;
-    if AT_ONCE.swap(at_once, Ordering::Relaxed) == at_once {
+    static IS_LITTLE: AtomicBool = AtomicBool::new(false);
+    let is_little = bytes < LITTLE_BYTES;
+    if IS_LITTLE.swap(is_little, Ordering::Relaxed) == is_little {
         return;
     }
-    let wanted = if at_once { 0 } else { DECAY_MS };
+    let wanted = if is_little { DECAY_LITTLE_MS } else { DECAY_MS };
     // Arenas to come, and those that are in use; the others refuse it.
     set(c"arenas.dirty_decay_ms", wanted);
     for arena in 0..arenas() {
