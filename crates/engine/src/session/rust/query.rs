@@ -43,8 +43,8 @@ impl Query {
         options: StartOptions,
         ended: Ended,
     ) -> Result<Running> {
-        // Those of a query that was given up.
-        drop(session.board.take_requests());
+        // A query that was given up may have left requests, and parts of it may still run (B1).
+        session.board.end_turn();
         let state = session.context.state();
         let plan = match values {
             None if self.prepared.types().is_empty() => self.prepared.plan(),
