@@ -35,7 +35,8 @@ impl Query {
     }
 
     /// Starts it in a session with these values. Without any it was planned just now, and starts by
-    /// the plan that it has. `ended` is done when it ends.
+    /// the plan that it has. `ended` is done when it ends, or is given up before its
+    /// consumer has it.
     pub(super) async fn start(
         &self,
         session: &Session,
