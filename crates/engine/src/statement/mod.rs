@@ -9,7 +9,7 @@
 //! 2. The statement is parsed on a stack that holds a tree of that depth.
 //! 3. On the same stack, long chains of AND, OR and UNION are balanced; a tree that stays deep is
 //!    refused and dropped.
-//! 4. The statement is planned, also on a large stack; `changes.rs` plans changes of rows in forms
+//! 4. The statement is planned, also on a large stack; `changes/` plans changes of rows in forms
 //!    that DataFusion does not know, and `drop_functions.rs` DROP FUNCTION. Views and common table
 //!    expressions are written out in the plan; if it is deep or has too many nodes, it is refused.
 //!
