@@ -44,7 +44,7 @@ pub struct Block {
     context: SessionContext,
     settings: Arc<Mutex<SessionSettings>>,
     transaction: Transaction<SavedSettings>,
-    /// Set when a statement fails that the block has started.
+    /// Set when a statement fails that the block has started, and when the block is rolled back.
     has_failed: Arc<AtomicBool>,
     /// TB3.
     _only: OwnedMutexGuard<()>,
@@ -118,7 +118,8 @@ impl Block {
         &self.context
     }
 
-    /// Where a running statement of the block tells that it has failed.
+    /// Where a running statement of the block tells that it has failed, and learns that what it
+    /// sets is undone.
     pub(in crate::session) fn has_failed(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_failed)
     }
@@ -245,6 +246,7 @@ impl Block {
             settings.note_block(false);
             warn_of(settings.end_transaction(context).await);
         } else {
+            self.has_failed.store(true, Ordering::Release);
             roll_back(context, &mut settings, &mut self.transaction).await;
         }
         committed?;
@@ -253,6 +255,7 @@ impl Block {
 
     /// ROLLBACK.
     pub async fn rollback(mut self) {
+        self.has_failed.store(true, Ordering::Release);
         let mut settings = self.settings.lock().await;
         roll_back(&self.context, &mut settings, &mut self.transaction).await;
     }
@@ -275,6 +278,7 @@ impl Drop for Block {
         if !self.status().is_block() {
             return;
         }
+        self.has_failed.store(true, Ordering::Release);
         let mut transaction = std::mem::take(&mut self.transaction);
         let context = self.context.clone();
         let settings = Arc::clone(&self.settings);

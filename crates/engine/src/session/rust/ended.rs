@@ -41,6 +41,12 @@ impl Ended {
         }
     }
 
+    /// Whether the block has failed, or was rolled back, which undoes what its queries set.
+    fn is_undone(&self) -> bool {
+        let has_failed = self.has_failed.as_ref();
+        has_failed.is_some_and(|has_failed| has_failed.load(Ordering::Acquire))
+    }
+
     fn fail_block(&self) {
         if let Some(has_failed) = &self.has_failed {
             has_failed.store(true, Ordering::Release);
@@ -69,6 +75,10 @@ impl AtEnd for Ended {
     fn ended(&self) -> Option<BoxFuture<'static, Result<()>>> {
         self.handed_out();
         if !self.board.has_requests() {
+            return None;
+        }
+        if self.is_undone() {
+            drop(self.board.take_requests());
             return None;
         }
         let (context, settings) = (self.context.clone(), Arc::clone(&self.settings));
