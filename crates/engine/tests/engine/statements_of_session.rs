@@ -164,6 +164,23 @@ async fn a_statement_that_is_given_up_before_its_table_is_there_fails_the_block(
     assert_eq!(answer(&session, "SELECT n FROM u").await, "error 42P01");
 }
 
+/// On one thread the tasks of a statement run when somebody waits.
+#[tokio::test]
+async fn a_change_that_comes_after_its_block_was_undone_is_given_up() {
+    let session = confined();
+    rows(&session, "CREATE TABLE t AS SELECT 1 AS n").await;
+    for undone in ["ROLLBACK", "ROLLBACK TO a"] {
+        rows(&session, "BEGIN").await;
+        rows(&session, "SAVEPOINT a").await;
+        let late = session.sql("INSERT INTO t VALUES (2)").await.unwrap();
+        rows(&session, undone).await;
+        drop(collect(late).await);
+        let left = answer(&session, "SELECT count(*) FROM t").await;
+        assert_eq!(left, "1", "{undone}");
+        rows(&session, "ROLLBACK").await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn statements_about_the_block_have_postgresqls_tags_modes_and_errors() {
     let session = confined();

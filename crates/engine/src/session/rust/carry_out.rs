@@ -129,8 +129,11 @@ impl Statement {
         let ended = Ended::of(&self.session, Some(block.has_failed()));
         let (query, values) = self.query(runs, values, &options.runtime).await?;
         let transaction = block.query().await?;
+        let point = options.commit_point.clone().unwrap_or_default();
+        block.note(&point);
         let options = StartOptions {
             transaction,
+            commit_point: Some(point),
             ..options
         };
         let running = query.start(&self.session, values, options, ended).await?;
