@@ -150,6 +150,19 @@ fn blocks_and_prepared_statements_are_postgresqls() {
     );
 }
 
+/// COMMIT could come before BEGIN.
+#[test]
+fn concurrent_statements_have_no_order() {
+    for sql in [
+        "BEGIN; SELECT 1; COMMIT",
+        "SELECT 1; PREPARE p AS SELECT 1",
+        "SELECT 1; EXECUTE p",
+    ] {
+        let said = failure(&coscan(&["sql", "--concurrent", sql]), 1);
+        assert!(said.contains("no order"), "{sql}: {said}");
+    }
+}
+
 #[test]
 fn options_of_datafusion_are_pairs_of_texts() {
     let folder = tempfile::tempdir().unwrap();

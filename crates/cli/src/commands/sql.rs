@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use clap::Args;
-use coscan::Session;
+use coscan::{BlockStatement, NamesStatement, Session, StatementText};
 use coscan_quantities as quantities;
+use datafusion::sql::parser::Statement as Parsed;
 use futures::TryStreamExt;
 
 use crate::args::{OnNodes, Settings, Tables};
@@ -32,8 +33,9 @@ pub(crate) struct Options {
     /// The format of the rows.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// Run all statements at once. Results are written in the order of the statements; a large one
-    /// waits for its turn in a temporary file.
+    /// Run all statements at once, so none that needs a place among the others, such as BEGIN or
+    /// EXECUTE. Results are written in the order of the statements; a large one waits for its turn
+    /// in a temporary file.
     #[arg(long)]
     concurrent: bool,
     #[command(flatten)]
@@ -55,6 +57,9 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
             "--format arrow takes one statement: a stream has one schema",
         ));
     }
+    if options.concurrent {
+        check_without_order(&statements)?;
+    }
     crate::block_on(async {
         let engine = options.settings.engine()?;
         let session = options.nodes.session(&engine).await?;
@@ -66,6 +71,30 @@ pub(crate) fn run(options: &Options) -> Result<(), Failure> {
         };
         engine.finish_recording();
         outcome
+    })
+}
+
+/// Refuses statements whose place among the others matters, before any of them runs.
+fn check_without_order(statements: &[&str]) -> Result<(), Failure> {
+    match statements.iter().find(|statement| needs_order(statement)) {
+        None => Ok(()),
+        Some(statement) => Err(Failure::new(format!(
+            "with --concurrent statements have no order, which this one needs: {statement}"
+        ))),
+    }
+}
+
+/// Whether a statement is about a block or about prepared statements. The error of one that cannot
+/// be parsed comes when it runs.
+fn needs_order(statement: &str) -> bool {
+    let text = StatementText::whole(statement).ok();
+    let parsed = text.and_then(|text| coscan::parse_postgresql(text).ok());
+    parsed.into_iter().flatten().any(|parsed| {
+        let Parsed::Statement(parsed) = parsed else {
+            return false;
+        };
+        let about_names = NamesStatement::of(&parsed);
+        BlockStatement::of(&parsed).is_some() || !matches!(about_names, Ok(None))
     })
 }
 

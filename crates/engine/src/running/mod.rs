@@ -100,6 +100,9 @@ pub struct Running {
 
 /// What a session does when a query of it ends.
 pub(crate) trait AtEnd: Send + Sync {
+    /// Its consumer has it, and may give it up.
+    fn handed_out(&self);
+
     /// The query has failed.
     fn failed(&self);
 
@@ -149,6 +152,13 @@ impl Running {
     /// What is to be done when it ends.
     pub(crate) fn at_end(&mut self, at_end: Arc<dyn AtEnd>) {
         self.at_end = Some(at_end);
+    }
+
+    /// Its consumer gets it now.
+    pub(crate) fn is_handed_out(&self) {
+        if let Some(at_end) = &self.at_end {
+            at_end.handed_out();
+        }
     }
 
     /// The next batch, or `None` after the last. Releases the memory of the batch before. Cancel

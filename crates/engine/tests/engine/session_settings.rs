@@ -237,6 +237,35 @@ async fn set_config_sets_when_its_statement_has_run_and_current_setting_reads() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_are_read_after_a_rollback_set_nothing() {
+    let session = confined();
+    let sql = "SELECT set_config('work_mem', '9MB', false)";
+    rows(&session, "BEGIN").await;
+    let stream = session.sql(sql).await.unwrap();
+    rows(&session, "ROLLBACK").await;
+    assert_eq!(collect(stream).await.unwrap(), ["9MB"]);
+    assert_eq!(show(&session, "work_mem").await, "4MB");
+    let block = session.begin(TransactionModes::default()).await.unwrap();
+    assert_eq!(rows(&session, sql).await, ["9MB"]);
+    drop(block);
+    assert_eq!(show(&session, "work_mem").await, "4MB");
+}
+
+/// A part of a query that was given up still runs when the next query has begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_query_asks_for_that_was_given_up_is_not_set() {
+    let session = session();
+    let context = session.context();
+    let given_up = context.sql("SELECT set_config('work_mem', '9MB', false)");
+    let given_up = given_up.await.unwrap().create_physical_plan().await;
+    let next = session.sql("SELECT 1").await.unwrap();
+    let late = datafusion::physical_plan::collect(given_up.unwrap(), context.task_ctx());
+    late.await.unwrap();
+    assert_eq!(collect(next).await.unwrap(), ["1"]);
+    assert_eq!(show(&session, "work_mem").await, "4MB");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prepared_show_has_a_column_and_shows_the_value_of_its_time() {
     let session = session();
     let statement = session.prepare("SHOW timezone", &[]).await.unwrap();

@@ -11,6 +11,7 @@ use coscan::{
 };
 use datafusion::error::DataFusionError;
 use datafusion::scalar::ScalarValue;
+use futures::FutureExt;
 
 use crate::common::{collect, rows};
 
@@ -145,6 +146,39 @@ async fn a_failed_statement_fails_the_block() {
         ],
     )
     .await;
+}
+
+/// The tasks of a statement run on the one thread, so it waits for them.
+#[tokio::test]
+async fn a_statement_that_is_given_up_before_its_table_is_there_fails_the_block() {
+    let session = confined();
+    rows(&session, "BEGIN").await;
+    drop(session.sql("SELECT 1").await.unwrap());
+    assert_eq!(session.status().await, BlockStatus::Open, "as a cursor");
+    let made = "CREATE TABLE u AS SELECT 1 AS n";
+    let made = session.prepare(made, &[]).await.unwrap();
+    let given_up = made.execute(vec![]).boxed_local().now_or_never();
+    assert!(given_up.is_none(), "it was there at once");
+    assert_eq!(session.status().await, BlockStatus::Failed);
+    assert_eq!(tag(&session, "COMMIT").await, "ROLLBACK");
+    assert_eq!(answer(&session, "SELECT n FROM u").await, "error 42P01");
+}
+
+/// On one thread the tasks of a statement run when somebody waits.
+#[tokio::test]
+async fn a_change_that_comes_after_its_block_was_undone_is_given_up() {
+    let session = confined();
+    rows(&session, "CREATE TABLE t AS SELECT 1 AS n").await;
+    for undone in ["ROLLBACK", "ROLLBACK TO a"] {
+        rows(&session, "BEGIN").await;
+        rows(&session, "SAVEPOINT a").await;
+        let late = session.sql("INSERT INTO t VALUES (2)").await.unwrap();
+        rows(&session, undone).await;
+        drop(collect(late).await);
+        let left = answer(&session, "SELECT count(*) FROM t").await;
+        assert_eq!(left, "1", "{undone}");
+        rows(&session, "ROLLBACK").await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -141,7 +141,7 @@ fn stored(expr: &Expr, schema: &DFSchema, column: &Field, config: &ConfigOptions
         return Ok(expr.clone());
     };
     // For a uuid in a file the statement already contains bytes (the engine's
-    // `statement/changes.rs`).
+    // `statement/changes/`).
     if matches!(column.data_type(), DataType::FixedSizeBinary(_)) {
         return Ok(expr.clone());
     }

@@ -15,7 +15,7 @@
 //! keys.
 //!
 //! Not here: forms for which the table's columns must be known (the engine's
-//! `statement/changes.rs`).
+//! `statement/changes/`).
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;

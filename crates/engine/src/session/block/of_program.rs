@@ -10,9 +10,11 @@
 //! was saved. Otherwise a future that is dropped in between would lose the saved settings, and the
 //! next block would save what is yet to be restored.
 //! TB5: a block holds no session: a session may hold its block, and would never be dropped.
+//! TB7: no statement of a block changes anything after what the block changed is undone. Tasks that
+//! nobody waits for would otherwise change tables outside of any transaction.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use arrow::array::RecordBatch;
@@ -28,6 +30,7 @@ use tokio::task::coop::unconstrained;
 use super::statement::BlockStatement;
 use super::status::BlockStatus;
 use super::transaction::Transaction;
+use crate::commit_point::CommitPoint;
 use crate::error::Result;
 use crate::session::Session;
 use crate::session::settings::{
@@ -44,8 +47,10 @@ pub struct Block {
     context: SessionContext,
     settings: Arc<Mutex<SessionSettings>>,
     transaction: Transaction<SavedSettings>,
-    /// Set when a statement fails that the block has started.
+    /// Set when a statement fails that the block has started, and when the block is rolled back.
     has_failed: Arc<AtomicBool>,
+    /// Up to when each of its statements can be given up.
+    points: Vec<Weak<CommitPoint>>,
     /// TB3.
     _only: OwnedMutexGuard<()>,
 }
@@ -93,6 +98,7 @@ impl Session {
             settings: Arc::clone(&self.settings),
             transaction,
             has_failed: Arc::default(),
+            points: vec![],
             _only: only,
         };
         let mut settings = self.settings.lock().await;
@@ -118,9 +124,16 @@ impl Block {
         &self.context
     }
 
-    /// Where a running statement of the block tells that it has failed.
+    /// Where a running statement of the block tells that it has failed, and learns that what it
+    /// sets is undone.
     pub(in crate::session) fn has_failed(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_failed)
+    }
+
+    /// Notes up to when a statement that the block starts can be given up.
+    pub(in crate::session) fn note(&mut self, point: &Arc<CommitPoint>) {
+        self.points.retain(|point| point.strong_count() > 0);
+        self.points.push(Arc::downgrade(point));
     }
 
     /// The block is about to run a query. Returns what it asks of it.
@@ -198,6 +211,7 @@ impl Block {
         // Until it has returned to the savepoint, also if the future is dropped.
         self.fail();
         // What statements from before may still tell, the savepoint undoes.
+        give_up(&self.has_failed, &mut self.points);
         self.has_failed = Arc::default();
         let returned = self.return_to(name).await;
         self.failed_if(returned)
@@ -245,6 +259,7 @@ impl Block {
             settings.note_block(false);
             warn_of(settings.end_transaction(context).await);
         } else {
+            give_up(&self.has_failed, &mut self.points);
             roll_back(context, &mut settings, &mut self.transaction).await;
         }
         committed?;
@@ -253,6 +268,7 @@ impl Block {
 
     /// ROLLBACK.
     pub async fn rollback(mut self) {
+        give_up(&self.has_failed, &mut self.points);
         let mut settings = self.settings.lock().await;
         roll_back(&self.context, &mut settings, &mut self.transaction).await;
     }
@@ -275,6 +291,7 @@ impl Drop for Block {
         if !self.status().is_block() {
             return;
         }
+        give_up(&self.has_failed, &mut self.points);
         let mut transaction = std::mem::take(&mut self.transaction);
         let context = self.context.clone();
         let settings = Arc::clone(&self.settings);
@@ -291,6 +308,17 @@ impl Drop for Block {
         let waits = thread::Builder::new().name("coscan-rollback".to_owned());
         if let Err(error) = waits.spawn(move || block_on(rollback)) {
             log::error!("no thread for the rollback of a dropped block: {error}");
+        }
+    }
+}
+
+/// TB7: gives up the statements of a block that have yet to change something, and what they ask to
+/// be set, before the block restores what it saved.
+fn give_up(has_failed: &AtomicBool, points: &mut Vec<Weak<CommitPoint>>) {
+    has_failed.store(true, Ordering::Release);
+    for point in points.drain(..) {
+        if let Some(point) = point.upgrade() {
+            point.abandon();
         }
     }
 }

@@ -5,7 +5,7 @@
 //! by [`Block::start`] and ends it itself.
 //! Not here: in which state of a block a statement may run (`../block/status.rs`).
 //! TB6: a statement that fails in the block that BEGIN has opened fails the block, also when rows
-//! were read of it.
+//! were read of it, or when the future that starts it is dropped.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Statement {
     pub async fn start(&self, values: Vec<ScalarValue>, options: StartOptions) -> Result<Running> {
         let started = if let Some(runs) = self.runs() {
             let begun = Box::pin(self.begin(runs, Some(values), options)).await;
-            begun.map(|(running, _)| running)
+            begun.map(handed_out)
         } else {
             let rows = self.rows(&values).await;
             rows.map(|rows| self.answered(rows, options))
@@ -85,6 +85,9 @@ impl Statement {
         };
         let options = StartOptions::of_caller()?;
         let (running, defines) = Box::pin(self.begin(runs, values, options)).await?;
+        if !defines {
+            running.is_handed_out();
+        }
         Ok(stream_of(running, defines).await?)
     }
 
@@ -123,13 +126,16 @@ impl Statement {
         options: StartOptions,
     ) -> Result<(Running, bool)> {
         check_alive(block)?;
+        let ended = Ended::of(&self.session, Some(block.has_failed()));
         let (query, values) = self.query(runs, values, &options.runtime).await?;
         let transaction = block.query().await?;
+        let point = options.commit_point.clone().unwrap_or_default();
+        block.note(&point);
         let options = StartOptions {
             transaction,
+            commit_point: Some(point),
             ..options
         };
-        let ended = Ended::of(&self.session, Some(block.has_failed()));
         let running = query.start(&self.session, values, options, ended).await?;
         Ok((running, query.prepared.defines()))
     }
@@ -207,8 +213,8 @@ impl Statement {
 }
 
 impl Block {
-    /// Starts a statement of the block's session. If that fails, or reading its rows, the block has
-    /// failed.
+    /// Starts a statement of the block's session. If that fails, or its future is dropped, or if
+    /// reading its rows fails, the block has failed.
     ///
     /// # Errors
     /// As [`Statement::execute`]; 25P02 in a failed block; 25006 or 40001 by the block's modes;
@@ -243,7 +249,7 @@ impl Statement {
         }
         if let Some(runs) = self.runs() {
             let begun = Box::pin(self.begin_in(block, runs, Some(values), options)).await;
-            return begun.map(|(running, _)| running);
+            return begun.map(handed_out);
         }
         check_none(&values)?;
         let rows = self.rows_in(block).await?;
@@ -400,6 +406,12 @@ impl Session {
     fn say(&self, warning: Notice) {
         Notices::say(self.context.state_ref().read().config(), || warning);
     }
+}
+
+/// A query that its consumer gets.
+fn handed_out((running, _): (Running, bool)) -> Running {
+    running.is_handed_out();
+    running
 }
 
 /// Checks that a block has not failed.

@@ -1,6 +1,7 @@
 //! What does a session do when a query of a program has ended?
 //!
-//! It carries out what `set_config()` asked for, and a failure fails the block.
+//! It carries out what `set_config()` asked for, and a failure fails the block (TB6); so does a
+//! future that is dropped while the query starts. Whoever has the query may drop it, as a cursor.
 //! Statements that clones of a session run at once share its board: what one of them has asked for
 //! is lost if another one fails, or begins, before its rows are taken.
 //! Not here: what a request is (`../settings/board/`).
@@ -25,6 +26,8 @@ pub(super) struct Ended {
     board: Arc<Board>,
     /// The block's, if the query belongs to one.
     has_failed: Option<Arc<AtomicBool>>,
+    /// Whether nobody has the query yet.
+    is_pending: AtomicBool,
 }
 
 impl Ended {
@@ -34,20 +37,48 @@ impl Ended {
             settings: Arc::clone(&session.settings),
             board: Arc::clone(&session.board),
             has_failed,
+            is_pending: AtomicBool::new(true),
+        }
+    }
+
+    /// Whether the block has failed, or was rolled back, which undoes what its queries set.
+    fn is_undone(&self) -> bool {
+        let has_failed = self.has_failed.as_ref();
+        has_failed.is_some_and(|has_failed| has_failed.load(Ordering::Acquire))
+    }
+
+    fn fail_block(&self) {
+        if let Some(has_failed) = &self.has_failed {
+            has_failed.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        if *self.is_pending.get_mut() {
+            self.fail_block();
         }
     }
 }
 
 impl AtEnd for Ended {
+    fn handed_out(&self) {
+        self.is_pending.store(false, Ordering::Release);
+    }
+
     fn failed(&self) {
         self.board.end_turn();
-        if let Some(has_failed) = &self.has_failed {
-            has_failed.store(true, Ordering::Release);
-        }
+        self.fail_block();
     }
 
     fn ended(&self) -> Option<BoxFuture<'static, Result<()>>> {
+        self.handed_out();
         if !self.board.has_requests() {
+            return None;
+        }
+        if self.is_undone() {
+            drop(self.board.take_requests());
             return None;
         }
         let (context, settings) = (self.context.clone(), Arc::clone(&self.settings));

@@ -35,7 +35,8 @@ impl Query {
     }
 
     /// Starts it in a session with these values. Without any it was planned just now, and starts by
-    /// the plan that it has. `ended` is done when it ends.
+    /// the plan that it has. `ended` is done when it ends, or is given up before its
+    /// consumer has it.
     pub(super) async fn start(
         &self,
         session: &Session,
@@ -43,8 +44,8 @@ impl Query {
         options: StartOptions,
         ended: Ended,
     ) -> Result<Running> {
-        // Those of a query that was given up.
-        drop(session.board.take_requests());
+        // A query that was given up may have left requests, and parts of it may still run (B1).
+        session.board.end_turn();
         let state = session.context.state();
         let plan = match values {
             None if self.prepared.types().is_empty() => self.prepared.plan(),

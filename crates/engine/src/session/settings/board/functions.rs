@@ -3,6 +3,7 @@
 //!
 //! Not here: when the session carries the request out (`../local.rs`).
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -32,7 +33,6 @@ pub fn register_functions(context: &SessionContext, board: &Arc<Board>) {
 }
 
 /// One of the two functions.
-#[derive(Debug)]
 struct SettingFunction {
     verb: Verb,
     board: Arc<Board>,
@@ -187,6 +187,15 @@ impl ScalarUDFImpl for SettingFunction {
     }
 }
 
+/// Plans that are shown have no values of settings in them.
+impl fmt::Debug for SettingFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("SettingFunction")
+            .field(&self.name())
+            .finish()
+    }
+}
+
 /// Within one session a name identifies one function.
 impl PartialEq for SettingFunction {
     fn eq(&self, other: &Self) -> bool {
@@ -231,6 +240,17 @@ mod tests {
         let sql = "SELECT set_config('work_mem', '1GB', false)";
         let rows = session.sql(sql).await.unwrap();
         rows.create_physical_plan().await.unwrap()
+    }
+
+    #[test]
+    fn a_function_that_is_shown_tells_no_values() {
+        let board = Arc::new(Board::default());
+        board.publish(vec![Published {
+            value: "secret".to_owned(),
+            ..Published::default()
+        }]);
+        let shown = format!("{:?}", SettingFunction::new(Verb::Read, &board));
+        assert_eq!(shown, "SettingFunction(\"current_setting\")");
     }
 
     /// B1: the statement fails while a part of it still runs on another thread.
