@@ -97,6 +97,11 @@ async fn asyncpgs_queries() {
 }
 
 #[tokio::test]
+async fn djangos_queries() {
+    replay("django.slt").await;
+}
+
+#[tokio::test]
 async fn jdbcs_queries() {
     replay("jdbc.slt").await;
 }
