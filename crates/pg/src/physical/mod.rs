@@ -7,6 +7,7 @@
 //! | `offsets.rs` | to which rows does the limit above a sort apply? |
 //! | `over.rs` | a plan node that is as its input, but for how it returns rows |
 //! | `overstated.rs` | which stated orders and constants do the rows of a join lack? |
+//! | `recursive_order.rs` | in which order are a recursive query's rows found? |
 //! | `top_k.rs` | which rows may the filter of a sort with a limit remove? |
 //! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
 
@@ -15,6 +16,7 @@ mod large_limits;
 mod offsets;
 mod over;
 mod overstated;
+mod recursive_order;
 mod top_k;
 mod unproven_orders;
 
@@ -26,6 +28,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 pub use over::{OverExec, Way};
 pub use overstated::StatedExec;
+use recursive_order::RecursiveOrder;
 use top_k::TopK;
 use unproven_orders::UnprovenOrders;
 
@@ -53,7 +56,12 @@ const BEFORE_FILTERS: &str = "EnsureCooperative";
 /// Adds our rules after `rule` if that is the last one before filters are pushed down.
 fn before_filters(rule: Rule) -> Vec<Rule> {
     if rule.name() == BEFORE_FILTERS {
-        return vec![rule, Arc::new(UnprovenOrders), Arc::new(TopK)];
+        return vec![
+            rule,
+            Arc::new(RecursiveOrder),
+            Arc::new(UnprovenOrders),
+            Arc::new(TopK),
+        ];
     }
     vec![rule]
 }
