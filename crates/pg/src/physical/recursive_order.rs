@@ -57,6 +57,6 @@ fn in_sequence(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> 
     while let Some(projection) = at.downcast_ref::<ProjectionExec>() {
         at = projection.input();
     }
-    at.downcast_ref::<RecursiveQueryExec>()?;
-    Some(Arc::clone(dealt.input()))
+    at.is::<RecursiveQueryExec>()
+        .then(|| Arc::clone(dealt.input()))
 }
