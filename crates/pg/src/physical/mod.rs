@@ -7,7 +7,7 @@
 //! | `offsets.rs` | to which rows does the limit above a sort apply? |
 //! | `over.rs` | a plan node that is as its input, but for how it returns rows |
 //! | `overstated.rs` | which stated orders and constants do the rows of a join lack? |
-//! | `recursive_order.rs` | in which order are a recursive query's rows found? |
+//! | `sequences.rs` | which rows have an order although nothing sorts them? |
 //! | `top_k.rs` | which rows may the filter of a sort with a limit remove? |
 //! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
 
@@ -16,7 +16,7 @@ mod large_limits;
 mod offsets;
 mod over;
 mod overstated;
-mod recursive_order;
+mod sequences;
 mod top_k;
 mod unproven_orders;
 
@@ -28,7 +28,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 
 pub use over::{OverExec, Way};
 pub use overstated::StatedExec;
-use recursive_order::RecursiveOrder;
+use sequences::Sequences;
 use top_k::TopK;
 use unproven_orders::UnprovenOrders;
 
@@ -58,7 +58,7 @@ fn before_filters(rule: Rule) -> Vec<Rule> {
     if rule.name() == BEFORE_FILTERS {
         return vec![
             rule,
-            Arc::new(RecursiveOrder),
+            Arc::new(Sequences),
             Arc::new(UnprovenOrders),
             Arc::new(TopK),
         ];
