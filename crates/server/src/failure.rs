@@ -371,7 +371,8 @@ mod tests {
                 panic!("{message}: not an error");
             };
             let names = sent.fields.iter().filter(|(field, _)| b"tcn".contains(field));
-            let names: Vec<(u8, &str)> = names.map(|(field, name)| (*field, name.as_str())).collect();
+            let names = names.map(|(field, name)| (*field, name.as_str()));
+            let names: Vec<(u8, &str)> = names.collect();
             assert_eq!(names, expected, "{message}");
         }
     }
