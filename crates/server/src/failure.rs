@@ -96,12 +96,89 @@ impl Failure {
 
     pub(crate) fn into_message(self) -> PgWireBackendMessage {
         let routine = self.routine().map(str::to_owned);
+        let violated = Violated::of(self.code, &self.message);
+        let [table, column, constraint] = [violated.table, violated.column, violated.constraint]
+            .map(|name| name.map(str::to_owned));
         let mut info = ErrorInfo::new(self.severity.to_owned(), self.code.to_owned(), self.message);
         info.severity_nonlocalized = Some(self.severity.to_owned());
         info.position = self.position.map(|position| position.to_string());
         info.routine = routine;
+        info.table = table;
+        info.column = column;
+        info.constraint = constraint;
         PgWireBackendMessage::ErrorResponse(info.into())
     }
+}
+
+/// The names in the message of a violated constraint, which PostgreSQL also sends as fields of
+/// their own. Programs choose what they tell their users by the constraint's name.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Violated<'a> {
+    table: Option<&'a str>,
+    column: Option<&'a str>,
+    constraint: Option<&'a str>,
+}
+
+impl<'a> Violated<'a> {
+    fn of(code: &str, message: &'a str) -> Self {
+        let found = match code {
+            "23502" => Self::not_null(message),
+            "23505" => Self::unique(message),
+            "23514" => Self::check(message),
+            _ => None,
+        };
+        found.unwrap_or_default()
+    }
+
+    fn not_null(message: &'a str) -> Option<Self> {
+        let (column, table) = between(
+            message,
+            "null value in column \"",
+            "\" violates not-null constraint",
+        )
+        .or_else(|| between(message, "column \"", "\" contains null values"))?
+        .split_once("\" of relation \"")?;
+        Some(Self {
+            table: Some(table),
+            column: Some(column),
+            constraint: None,
+        })
+    }
+
+    /// The message does not name the table.
+    fn unique(message: &'a str) -> Option<Self> {
+        let duplicate = "duplicate key value violates unique constraint \"";
+        let constraint = between(message, duplicate, "\"")
+            .or_else(|| between(message, "could not create unique index \"", "\""))?;
+        Some(Self {
+            constraint: Some(constraint),
+            ..Self::default()
+        })
+    }
+
+    fn check(message: &'a str) -> Option<Self> {
+        let new_row = || {
+            let names = between(message, "new row for relation \"", "\"")?;
+            names.split_once("\" violates check constraint \"")
+        };
+        let old_row = || {
+            let some_row = "\" is violated by some row";
+            let names = between(message, "check constraint \"", some_row)?;
+            let (constraint, table) = names.split_once("\" of relation \"")?;
+            Some((table, constraint))
+        };
+        let (table, constraint) = new_row().or_else(old_row)?;
+        Some(Self {
+            table: Some(table),
+            column: None,
+            constraint: Some(constraint),
+        })
+    }
+}
+
+/// What a text has between its beginning and its end.
+fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
+    text.strip_prefix(begin)?.strip_suffix(end)
 }
 
 /// A notice as the protocol carries it.
@@ -257,6 +334,50 @@ mod tests {
         let said = "no memory there".to_owned();
         let failure = Failure::from(DataFusionError::from(ShortNode { needed: 1, said }));
         assert_eq!(failure.to_string(), "ERROR 53200: no memory there");
+    }
+
+    #[test]
+    fn the_names_of_a_violated_constraint_are_fields() {
+        for (code, message, expected) in [
+            (
+                "23505",
+                "duplicate key value violates unique constraint \"t_a_key\"",
+                vec![(b'n', "t_a_key")],
+            ),
+            (
+                "23502",
+                "null value in column \"a\" of relation \"t\" violates not-null constraint",
+                vec![(b't', "t"), (b'c', "a")],
+            ),
+            (
+                "23502",
+                "column \"a b\" of relation \"t\" contains null values",
+                vec![(b't', "t"), (b'c', "a b")],
+            ),
+            (
+                "23514",
+                "new row for relation \"t\" violates check constraint \"t_a_check\"",
+                vec![(b't', "t"), (b'n', "t_a_check")],
+            ),
+            (
+                "23514",
+                "check constraint \"c\" of relation \"t\" is violated by some row",
+                vec![(b't', "t"), (b'n', "c")],
+            ),
+            ("42703", "column \"a\" does not exist", vec![]),
+        ] {
+            let sent = Failure::new(code, message).into_message();
+            let PgWireBackendMessage::ErrorResponse(sent) = sent else {
+                panic!("{message}: not an error");
+            };
+            let names = sent
+                .fields
+                .iter()
+                .filter(|(field, _)| b"tcn".contains(field));
+            let names = names.map(|(field, name)| (*field, name.as_str()));
+            let names: Vec<(u8, &str)> = names.collect();
+            assert_eq!(names, expected, "{message}");
+        }
     }
 
     fn of(error: coscan::Error) -> String {

@@ -3,9 +3,10 @@
 //! As a table function: `coscan_create_index(name, table, column, if_not_exists)`,
 //! `coscan_refresh_index(name)`, `coscan_drop_index(name, if_exists)`. A fifth argument of the
 //! first names a feature that tables of files do not support. On a table in memory CREATE INDEX
-//! does nothing, because an index changes no answer, and tools create one with every table. The
-//! function works when the plan is executed, so EXPLAIN has no effect, and dropping the stream
-//! cancels the work. The result is a row about the index: name, table, column, entries, bytes.
+//! only keeps the name for DROP INDEX, when it is planned, because an index changes no answer, and
+//! tools create one with every table. The function works when the plan is executed, so EXPLAIN has
+//! no other effect, and dropping the stream cancels the work. The result is a row about the index:
+//! name, table, column, entries, bytes.
 //! Not here: how statements become calls (`statement.rs`).
 
 use std::fmt;
@@ -38,7 +39,7 @@ use crate::notices::{Notice, Notices};
 use crate::resources::Resources;
 use crate::right::Right;
 use crate::rights;
-use crate::session_names::MemoryTable;
+use crate::session_names::{IndexNames, MemoryTable};
 
 /// Registers the functions in a session.
 pub(crate) fn register(builder: &mut SessionStateBuilder, resources: &Weak<Resources>) {
@@ -165,7 +166,11 @@ impl TableProvider for IndexTable {
             .ok_or_else(|| {
                 DataFusionError::Internal("a session without a session's state".to_owned())
             })?;
-        if self.is_needless(state).await? {
+        let is_needless = self.is_needless(state).await?;
+        if is_needless && let [name, ..] = self.arguments.as_slice() {
+            IndexNames::keep(state.config(), name);
+        }
+        if is_needless || self.drops_name(state)? {
             return Ok(Arc::new(EmptyExec::new(project_schema(
                 &self.schema,
                 projection,
@@ -223,6 +228,23 @@ impl IndexTable {
                 Err(PgError::new("42703", told).into())
             }
         }
+    }
+
+    /// Whether this is DROP INDEX of an index on a table in memory, and no index of files has its
+    /// name.
+    fn drops_name(&self, state: &SessionState) -> Result<bool> {
+        let (Verb::Drop, [name, ..]) = (self.verb, self.arguments.as_slice()) else {
+            return Ok(false);
+        };
+        if !IndexNames::has(state.config(), name) {
+            return Ok(false);
+        }
+        let Some(resources) = self.resources.upgrade() else {
+            return Ok(false);
+        };
+        let folder = named_folder(state);
+        let found = resources.indexes().named(name, folder.as_ref())?;
+        Ok(found.is_none())
     }
 }
 

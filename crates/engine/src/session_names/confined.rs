@@ -13,6 +13,7 @@ use datafusion::prelude::SessionContext;
 
 use super::allowance::Allowance;
 use super::catalogs::OwnCatalogs;
+use super::index_names::IndexNames;
 use super::statements::check;
 use crate::inner_planner::InnerPlanner;
 use crate::right::Rights;
@@ -63,6 +64,7 @@ impl Confinement {
         config.set_extension(Arc::new(self.rights));
         config.set_extension(Arc::new(own));
         config.set_extension(Arc::new(PendingInserts::default()));
+        config.set_extension(Arc::new(IndexNames::default()));
         if let Some(settings) = config.options_mut().extensions.get_mut::<Settings>() {
             settings.hold_to(self.rights);
         }

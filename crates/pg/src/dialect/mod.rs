@@ -8,6 +8,7 @@
 //! | `changes` | `WITH … INSERT`, `SET (a, b) = (1, 2)`, `TRUNCATE ONLY t CASCADE` | WITH inside, single assignments, `TRUNCATE t` |
 //! | `names/` | columns and relations without a name, or of one name | names that DataFusion resolves as PostgreSQL does |
 //! | `spelling` | `pg_catalog.f()`, `COLLATE`, `OPERATOR(…)` | plain names and operators |
+//! | `json_calls` | `JSON_OBJECT('a' VALUE x RETURNING jsonb)` | `jsonb_build_object('a', x)` |
 //! | `expressions/` | expressions in PostgreSQL's syntax | calls and operators that DataFusion plans |
 //! | `samples` | `t TABLESAMPLE SYSTEM (10)` | a subquery with a condition |
 //! | `queries/` | clauses of queries | the same with clauses that DataFusion plans |
@@ -27,6 +28,7 @@ pub(crate) mod ast;
 mod catalog;
 mod changes;
 mod expressions;
+mod json_calls;
 mod lexical;
 mod names;
 mod own_exprs;
@@ -174,6 +176,12 @@ mod tests {
             (
                 "SELECT jsonb_set(a, b, c, create_if_missing => true) AS a FROM t",
                 "SELECT jsonb_set(a, b, c, true) AS a FROM t",
+            ),
+            (
+                "SELECT JSON_OBJECT(x VALUE y, 'k' : y RETURNING jsonb) AS a, json_object(x) AS b, \
+                 JSON_ARRAY(x, y NULL ON NULL RETURNING jsonb) AS c FROM t",
+                "SELECT jsonb_build_object(x, y, 'k', y) AS a, json_object(x) AS b, \
+                 jsonb_build_array(x, y) AS c FROM t",
             ),
             (
                 "SELECT '{1,NULL,\"a,b\"}'::text[] AS a",

@@ -13,6 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::ast::{arguments, call, expression, last_word, literal_text, null, null_cast, text};
 use super::catalog::is_catalog_table;
+use super::json_calls;
 use super::lexical::VARIADIC;
 use crate::functions::FAIL;
 use crate::visits::visit_expressions_mut;
@@ -135,6 +136,7 @@ impl VisitorMut for Spelling {
                 *expr = call("current_schema", vec![]);
             }
             Expr::Function(function) => {
+                json_calls::rewrite(function);
                 self.calls.note(function);
                 unqualify(&mut function.name);
                 rename(function);

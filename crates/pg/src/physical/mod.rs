@@ -7,7 +7,7 @@
 //! | `offsets.rs` | to which rows does the limit above a sort apply? |
 //! | `over.rs` | a plan node that is as its input, but for how it returns rows |
 //! | `overstated.rs` | which stated orders and constants do the rows of a join lack? |
-//! | `recursions.rs` | in which order do the rows of a recursive query come? |
+//! | `sequences.rs` | which rows have an order although nothing sorts them? |
 //! | `top_k.rs` | which rows may the filter of a sort with a limit remove? |
 //! | `unproven_orders.rs` | which inputs have an order that DataFusion cannot prove? |
 
@@ -16,7 +16,7 @@ mod large_limits;
 mod offsets;
 mod over;
 mod overstated;
-mod recursions;
+mod sequences;
 mod top_k;
 mod unproven_orders;
 
@@ -45,7 +45,7 @@ pub(crate) fn install(builder: &mut SessionStateBuilder) {
         .map(ambiguous_filters::around);
     let rules = rules
         .flat_map(large_limits::behind)
-        .flat_map(recursions::behind)
+        .flat_map(sequences::behind)
         .flat_map(before_filters);
     *builder.physical_optimizers() = Some(PhysicalOptimizer::with_rules(rules.collect()));
 }

@@ -14,7 +14,8 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
-use datafusion::catalog::{CatalogProviderList, SchemaProvider};
+use datafusion::catalog::{CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::common::Constraint;
 use datafusion::datasource::TableType;
 use datafusion::error::Result;
 use futures::FutureExt;
@@ -62,6 +63,17 @@ pub(super) struct Opened {
     pub(super) is_view: bool,
     pub(super) is_temporary: bool,
     pub(super) definition: Option<String>,
+    /// The columns of the primary key.
+    key: Vec<usize>,
+}
+
+impl Opened {
+    /// Whether the column of this index is NOT NULL. Columns of a primary key are without saying
+    /// so; columns of a view never are.
+    pub(super) fn is_not_null(&self, index: usize) -> bool {
+        let is_declared = !self.schema.field(index).is_nullable() || self.key.contains(&index);
+        is_declared && !self.is_view
+    }
 }
 
 impl Model {
@@ -166,6 +178,7 @@ impl Model {
             definition: is_view
                 .then(|| table.get_table_definition().map(query_of))
                 .flatten(),
+            key: primary_key(table.as_ref()),
         }))
     }
 
@@ -174,6 +187,16 @@ impl Model {
     pub(super) fn definition(&self, relation: &Relation) -> Option<String> {
         self.open(relation).now_or_never()?.ok()??.definition
     }
+}
+
+/// The columns of a table's primary key.
+fn primary_key(table: &dyn TableProvider) -> Vec<usize> {
+    let constraints = table.constraints().into_iter().flat_map(|all| all.iter());
+    let keys = constraints.filter_map(|constraint| match constraint {
+        Constraint::PrimaryKey(columns) => Some(columns),
+        Constraint::Unique(_) => None,
+    });
+    keys.flatten().copied().collect()
 }
 
 /// The relation of this name: in the schema that the name gives, otherwise in the first schema of

@@ -307,7 +307,7 @@ async fn attributes(model: &Model) -> Result<Vec<Vec<Cell>>> {
         };
         for (index, field) in opened.schema.fields().iter().enumerate() {
             let number = i32::try_from(index + 1).unwrap_or(i32::MAX);
-            let not_null = !field.is_nullable() && !opened.is_view;
+            let not_null = opened.is_not_null(index);
             rows.push(attribute(relation.oid, number, field, not_null));
         }
     }

@@ -97,6 +97,11 @@ async fn asyncpgs_queries() {
 }
 
 #[tokio::test]
+async fn djangos_queries() {
+    replay("django.slt").await;
+}
+
+#[tokio::test]
 async fn jdbcs_queries() {
     replay("jdbc.slt").await;
 }
@@ -244,6 +249,33 @@ async fn a_connection_finds_itself() {
         let count = format!("SELECT count(*) FROM {table}");
         assert_eq!(answers(&client, &count).await.unwrap(), ["0"], "{table}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_columns_of_a_primary_key_are_not_null() {
+    crate::own_tables::answers(&[
+        (
+            "CREATE TABLE keyed (a int, b text NOT NULL, c int, d int UNIQUE, PRIMARY KEY (c, a))",
+            "",
+        ),
+        (
+            "SELECT attname, attnotnull FROM pg_attribute \
+             WHERE attrelid = 'keyed'::regclass ORDER BY attnum",
+            "a | t; b | t; c | t; d | f",
+        ),
+        (
+            "SELECT column_name, is_nullable FROM information_schema.columns \
+             WHERE table_name = 'keyed' ORDER BY ordinal_position",
+            "a | NO; b | NO; c | NO; d | YES",
+        ),
+        ("CREATE VIEW of_keyed AS SELECT a, b FROM keyed", ""),
+        (
+            "SELECT attname, attnotnull FROM pg_attribute \
+             WHERE attrelid = 'of_keyed'::regclass ORDER BY attnum",
+            "a | f; b | f",
+        ),
+    ])
+    .await;
 }
 
 /// What Prisma, `DataGrip`, pgcli and migrations ask for beside the tables' columns.

@@ -1,5 +1,5 @@
 //! Promised: a table or a view made from a query with `unnest` has PostgreSQL's columns, also of
-//! types that Arrow lacks.
+//! types that Arrow lacks. A set of more elements than a batch has rows keeps their order.
 
 use crate::common::TestServer;
 use crate::common::raw::RawClient;
@@ -67,6 +67,30 @@ async fn tables_and_views_of_sets_have_the_elements_types() {
 }
 
 /// Also if another relation has a column of that name.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_sets_keep_their_order() {
+    answers(&[
+        (
+            "SELECT (array_agg(r))[8190:8195] \
+             FROM regexp_split_to_table(repeat('a,b,c,', 10000), ',') r",
+            "{c,a,b,c,a,b}",
+        ),
+        (
+            "SELECT (array_agg(n))[8190:8195], (array_agg(n))[20000] \
+             FROM (SELECT jsonb_array_elements_text(jsonb_agg(x))::int n \
+             FROM generate_series(1, 20000) x) s",
+            "{8190,8191,8192,8193,8194,8195} | 20000",
+        ),
+        (
+            "SELECT bool_and(n > p) FROM (SELECT n, lag(n, 1, 0) OVER () p \
+             FROM unnest((SELECT array_agg(x) FROM generate_series(1, 30000) x)) n \
+             WHERE n % 2 = 0) s",
+            "t",
+        ),
+    ])
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stars_name_the_column_of_json_elements() {
     let engine = coscan::Engine::new(coscan::EngineConfig::default()).unwrap();

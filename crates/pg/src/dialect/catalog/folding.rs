@@ -406,20 +406,29 @@ impl Expressions<'_> {
     }
 }
 
-/// A table without rows that replaces `unnest(column) AS name`. DataFusion cannot plan an `unnest`
-/// of a column of a table in the same FROM.
+/// A table without rows that replaces `unnest(column) AS name`, with the columns that the alias
+/// names. DataFusion cannot plan an `unnest` of a column of a table in the same FROM.
 fn without_rows(factor: &TableFactor) -> Option<TableFactor> {
-    let is_unnest = match factor {
-        TableFactor::UNNEST { .. } => true,
+    let (is_unnest, alias) = match factor {
+        TableFactor::UNNEST { alias, .. } => (true, alias),
         TableFactor::Table {
             name,
             args: Some(_),
+            alias,
             ..
-        } => last_word(name).as_deref() == Some("unnest"),
-        _ => false,
+        } => (last_word(name).as_deref() == Some("unnest"), alias),
+        _ => return None,
     };
     let name = Ident::with_quote('"', qualifier(factor).filter(|_| is_unnest)?);
-    let sql = format!("SELECT 1 FROM (SELECT NULL AS {name} WHERE false) AS {name}");
+    let named = alias.iter().flat_map(|alias| &alias.columns);
+    let mut columns: Vec<String> = named
+        .map(|column| format!("NULL AS {}", column.name))
+        .collect();
+    if columns.is_empty() {
+        columns.push(format!("NULL AS {name}"));
+    }
+    let columns = columns.join(", ");
+    let sql = format!("SELECT 1 FROM (SELECT {columns} WHERE false) AS {name}");
     let parsed = Parser::parse_sql(&Grammar::new(), &sql).ok()?.pop()?;
     let Statement::Query(query) = parsed else {
         return None;

@@ -141,10 +141,7 @@ fn column(model: &Model, relation: &Relation, opened: &Opened, index: usize, fie
     row.extend([
         ("column_name", field.name().as_str().into()),
         ("ordinal_position", position.into()),
-        (
-            "is_nullable",
-            yes_or_no(field.is_nullable() || opened.is_view),
-        ),
+        ("is_nullable", yes_or_no(!opened.is_not_null(index))),
         ("data_type", type_name(&pg_type).into()),
         ("udt_catalog", database(model)),
         ("udt_schema", "pg_catalog".into()),

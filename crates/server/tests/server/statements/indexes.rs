@@ -108,6 +108,21 @@ async fn index_statements_run_in_order_with_others() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_index_on_a_table_in_memory_can_be_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(&folder).await;
+    let client = server.connect().await;
+    let text = "CREATE TABLE own (k int); CREATE INDEX own_k ON own (k); DROP INDEX own_k";
+    assert_eq!(answers(&client, text).await, [".", ".", "."]);
+    let other = client.simple_query("DROP INDEX own_l").await;
+    assert_eq!(state(other), "42704");
+    // An index of files that has the name comes first.
+    let text = "CREATE INDEX i ON own (k); CREATE INDEX i ON t (k); DROP INDEX i; SHOW INDEXES";
+    let dropped = answers(&client, text).await;
+    assert_eq!(dropped, [".", ".", ".", "index:", "."]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn psql_shows_the_tags() {
     if Command::new("psql").arg("--version").output().is_err() {
         eprintln!("skipped: no psql");

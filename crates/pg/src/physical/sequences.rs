@@ -1,11 +1,13 @@
-//! `WITH RECURSIVE r … SELECT array_agg(n) FROM r`: in which order do the rows of a recursive query
-//! come?
+//! `SELECT array_agg(n) FROM unnest(…) n`: which rows have an order although nothing sorts them?
 //!
-//! In PostgreSQL they come in the order in which they are found, and statements count on it:
-//! `string_agg(path, ';')`, or a result without ORDER BY. DataFusion does not know how many rows
-//! there are, and spreads them over partitions. This rule takes that out, above a recursive query
-//! and above the rows of its last round. What needs rows by the hash of a key keeps its partitions.
-//! Not here: joins, which may give up the order.
+//! The elements of a set that no table stands beside, and the rows of a recursive query (those of
+//! its first term, then those of each round), have PostgreSQL's order, and statements count on it:
+//! `string_agg(path, ';')`, ARRAY(SELECT …), or a result without ORDER BY. DataFusion does not know
+//! how many rows there are, and deals them out to several partitions. This rule takes such a
+//! repartition away. What stands above then works in one partition, up to the next repartition by
+//! keys.
+//! Not here: joins, which may give up the order; series of numbers (`generate_series` in FROM, whose
+//! values state their order).
 
 use std::sync::Arc;
 
@@ -13,8 +15,11 @@ use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::work_table::WorkTableExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 
@@ -24,16 +29,16 @@ use crate::trees::Tree;
 /// Adds our rule after `rule` if that is the one that spreads rows.
 pub(super) fn behind(rule: Rule) -> Vec<Rule> {
     if rule.name() == PLACES_SORTS {
-        return vec![rule, Arc::new(Recursions)];
+        return vec![rule, Arc::new(Sequences)];
     }
     vec![rule]
 }
 
 /// See the file's header.
 #[derive(Debug)]
-struct Recursions;
+struct Sequences;
 
-impl PhysicalOptimizerRule for Recursions {
+impl PhysicalOptimizerRule for Sequences {
     fn optimize(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -49,7 +54,7 @@ impl PhysicalOptimizerRule for Recursions {
     }
 
     fn name(&self) -> &'static str {
-        "recursions"
+        "sequences"
     }
 
     fn schema_check(&self) -> bool {
@@ -64,13 +69,22 @@ fn spread(node: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     (in_turns && are_in_order(spreads.input())).then(|| Arc::clone(spreads.input()))
 }
 
-/// Whether rows come in the order in which a recursive query finds them.
+/// Whether rows come in an order of their own: as a recursive query finds them, or as a set of one
+/// row has them.
 fn are_in_order(rows: &Arc<dyn ExecutionPlan>) -> bool {
-    if rows.is::<RecursiveQueryExec>() || rows.is::<WorkTableExec>() {
+    if rows.is::<RecursiveQueryExec>() || rows.is::<WorkTableExec>() || is_one(rows) {
         return true;
     }
+    let keeps_order = rows.is::<UnnestExec>() || rows.maintains_input_order() == [true];
     match rows.children().as_slice() {
-        [input] => rows.maintains_input_order() == [true] && are_in_order(input),
+        [input] => keeps_order && are_in_order(input),
         _ => false,
     }
+}
+
+/// Whether a node gives one row.
+fn is_one(rows: &Arc<dyn ExecutionPlan>) -> bool {
+    let aggregate = rows.downcast_ref::<AggregateExec>();
+    rows.is::<PlaceholderRowExec>()
+        || aggregate.is_some_and(|aggregate| aggregate.group_expr().is_empty())
 }
