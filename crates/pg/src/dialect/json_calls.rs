@@ -1,9 +1,9 @@
-//! JSON_OBJECT and JSON_ARRAY of the standard, as calls of PostgreSQL's older functions.
+//! `JSON_OBJECT` and `JSON_ARRAY` of the standard, as calls of PostgreSQL's older functions.
 //!
 //! `JSON_OBJECT('a' VALUE x, 'b': y RETURNING jsonb)` is `jsonb_build_object('a', x, 'b', y)`.
 //! PostgreSQL 16 has these constructors, and clients that are told of that version write them
 //! (Django's `JSONObject`).
-//! Not here: ABSENT ON NULL, which leaves members out and is what JSON_ARRAY does by itself; other
+//! Not here: ABSENT ON NULL, which leaves members out and is what `JSON_ARRAY` does by itself; other
 //! types than json and jsonb. Such calls are left alone, and planning them fails.
 
 use datafusion::sql::sqlparser::ast::{

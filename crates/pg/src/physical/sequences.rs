@@ -6,8 +6,8 @@
 //! how many rows there are, and deals them out to several partitions. This rule takes such a
 //! repartition away. What stands above then works in one partition, up to the next repartition by
 //! keys.
-//! Not here: joins, which may give up the order; series of numbers (`generate_series` in FROM, whose
-//! values state their order).
+//! Not here: joins, which may give up the order; series of numbers (`generate_series` in FROM,
+//! whose values state their order).
 
 use std::sync::Arc;
 
