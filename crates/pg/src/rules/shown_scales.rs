@@ -2,11 +2,11 @@
 //!
 //! A column of computed numerics has one scale, so trailing zeros that PostgreSQL would show
 //! cannot be told from padding: `avg(x)::text` of 1 and 1 is `1.00000000000000000000`. The scale
-//! of a quotient depends on its two operands (`select_div_scale`), so where a quotient becomes
-//! text or json, its text is written with that scale. An average is a quotient in the projection
-//! below, which gets an additional column for the scale.
+//! of a quotient depends on its two operands (`select_div_scale`), that of a root or a power on its
+//! arguments, so where one of these becomes text or json, its text is written with that scale. An
+//! average is a quotient in the projection below, which gets an additional column for the scale.
 //!
-//! Not here: quotients of quotients, roots, powers (`differences.md`).
+//! Not here: quotients and roots of quotients, and averages of subqueries (`ROADMAP.md`).
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
