@@ -13,7 +13,8 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Int16Type, Int32Type, Int64Type,
+    DataType, Decimal128Type, Decimal256Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
@@ -268,9 +269,14 @@ fn number(row: &Row<'_>, argument: usize) -> Option<Numeric> {
     let scale = digits(array.data_type()).map_or(0, |(_, scale)| scale);
     let scale = u32::try_from(scale).ok()?;
     Some(match array.data_type() {
+        DataType::Int8 => Numeric::new(array.as_primitive::<Int8Type>().value(at), 0),
         DataType::Int16 => Numeric::new(array.as_primitive::<Int16Type>().value(at), 0),
         DataType::Int32 => Numeric::new(array.as_primitive::<Int32Type>().value(at), 0),
         DataType::Int64 => Numeric::new(array.as_primitive::<Int64Type>().value(at), 0),
+        DataType::UInt8 => Numeric::new(array.as_primitive::<UInt8Type>().value(at), 0),
+        DataType::UInt16 => Numeric::new(array.as_primitive::<UInt16Type>().value(at), 0),
+        DataType::UInt32 => Numeric::new(array.as_primitive::<UInt32Type>().value(at), 0),
+        DataType::UInt64 => Numeric::new(array.as_primitive::<UInt64Type>().value(at), 0),
         DataType::Decimal128(..) => {
             Numeric::new(array.as_primitive::<Decimal128Type>().value(at), scale)
         }
