@@ -234,6 +234,7 @@ impl Folding {
         if let Expr::ScalarFunction(call) = &*array
             && call.name() == AS_ARRAY
             && let Some(text) = call.args.first()
+            && is_unknown(text)
         {
             let mut read = text.clone();
             let target = Target::Array(Box::new(Target::Timestamptz(None)));

@@ -28,13 +28,10 @@ pub(super) fn named(
     mut relation: TableFactor,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<RelationPlanning> {
-    let has_merged = matches!(
-        &relation,
-        TableFactor::NestedJoin { table_with_joins, .. } if merges(table_with_joins)
-    );
+    let is_merged = has_merged(&relation);
     let alias = match &mut relation {
         TableFactor::Derived { alias, .. } => alias.take(),
-        TableFactor::NestedJoin { alias, .. } if !has_merged => alias.take(),
+        TableFactor::NestedJoin { alias, .. } if !is_merged => alias.take(),
         TableFactor::Table {
             args: None, alias, ..
         } if alias
@@ -55,6 +52,19 @@ pub(super) fn named(
         .collect();
     let plan = with_names(plan, given, &alias.name.value)?;
     Ok(planned(PlannedRelation::new(plan, Some(alias))))
+}
+
+/// Whether a join in brackets, or one in it, has USING or NATURAL. DataFusion shows both columns
+/// of these, so that the name of a merged column would have to be that of two.
+fn has_merged(factor: &TableFactor) -> bool {
+    let TableFactor::NestedJoin {
+        table_with_joins, ..
+    } = factor
+    else {
+        return false;
+    };
+    let mut joined = table_with_joins.joins.iter().map(|join| &join.relation);
+    merges(table_with_joins) || has_merged(&table_with_joins.relation) || joined.any(has_merged)
 }
 
 /// Gives columns of outer queries their own names.

@@ -2,18 +2,19 @@
 //!
 //! A column of computed numerics has one scale, so trailing zeros that PostgreSQL would show
 //! cannot be told from padding: `avg(x)::text` of 1 and 1 is `1.00000000000000000000`. The scale
-//! of a quotient depends on its two operands (`select_div_scale`), so where a quotient becomes
-//! text or json, its text is written with that scale. An average is a quotient in the projection
-//! below, which gets an additional column for the scale.
+//! of a quotient depends on its two operands (`select_div_scale`), that of a root or a power on its
+//! arguments, so where one of these becomes text or json, its text is written with that scale. An
+//! average is a quotient in the projection below, which gets an additional column for the scale.
 //!
-//! Not here: quotients of quotients, roots, powers (`differences.md`).
+//! Not here: quotients and roots of quotients, and averages of subqueries (`ROADMAP.md`).
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, Int16Type, Int32Type, Int64Type,
+    DataType, Decimal128Type, Decimal256Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema};
@@ -268,9 +269,14 @@ fn number(row: &Row<'_>, argument: usize) -> Option<Numeric> {
     let scale = digits(array.data_type()).map_or(0, |(_, scale)| scale);
     let scale = u32::try_from(scale).ok()?;
     Some(match array.data_type() {
+        DataType::Int8 => Numeric::new(array.as_primitive::<Int8Type>().value(at), 0),
         DataType::Int16 => Numeric::new(array.as_primitive::<Int16Type>().value(at), 0),
         DataType::Int32 => Numeric::new(array.as_primitive::<Int32Type>().value(at), 0),
         DataType::Int64 => Numeric::new(array.as_primitive::<Int64Type>().value(at), 0),
+        DataType::UInt8 => Numeric::new(array.as_primitive::<UInt8Type>().value(at), 0),
+        DataType::UInt16 => Numeric::new(array.as_primitive::<UInt16Type>().value(at), 0),
+        DataType::UInt32 => Numeric::new(array.as_primitive::<UInt32Type>().value(at), 0),
+        DataType::UInt64 => Numeric::new(array.as_primitive::<UInt64Type>().value(at), 0),
         DataType::Decimal128(..) => {
             Numeric::new(array.as_primitive::<Decimal128Type>().value(at), scale)
         }

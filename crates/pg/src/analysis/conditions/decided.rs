@@ -9,7 +9,7 @@
 //!
 //! The conditions beside a decided one are not evaluated, as in PostgreSQL. DataFusion would
 //! detect such cases only after subqueries have become joins, of which both sides are computed.
-//! Errors in constants beside them are still raised (`constants.rs`), except in subqueries that
+//! Errors in constants beside them are still raised (`constants/mod.rs`), except in subqueries that
 //! are not evaluated.
 
 use std::sync::Arc;

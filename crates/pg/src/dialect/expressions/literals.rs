@@ -6,7 +6,7 @@
 //! | `1e2` | `pg_cast('1e2', 'numeric:3,0')`: a number with a point or exponent is numeric |
 //! | `x::T`, `CAST(x AS T)`, `T 'x'` | `pg_cast(x, 'T')` |
 //! | `1e300::float8` | `pg_cast('1e300', 'float8')` |
-//! | `x::"char"` | `left(pg_cast(x, 'text'), 1)` |
+//! | `x::"char"` | `left(x, 1)` |
 //! | `LIMIT 1e1`, `DEFAULT 1e1` | `LIMIT 10.`, `DEFAULT 10.` |
 //! | `-a ^ b` | `(-a) ^ b`: the sign binds tighter |
 //! | `-(-2147483648)` | `2147483648` |
@@ -362,6 +362,8 @@ fn is_typed_integer(inner: &Expr, data_type: &DataType) -> bool {
 }
 
 /// `x::"char"`: the first character of a text, as which the type of the catalog's letters is read.
+/// (An integer is the code of a character in PostgreSQL, so it must not become a text: `left`
+/// refuses it.)
 fn as_char(value: &mut Expr, data_type: &DataType) -> Option<Expr> {
     let DataType::Custom(name, modifiers) = data_type else {
         return None;
@@ -370,7 +372,7 @@ fn as_char(value: &mut Expr, data_type: &DataType) -> Option<Expr> {
         return None;
     }
     let one = typed("1", false)?;
-    let text = cast(std::mem::replace(value, null()), &Target::Text);
+    let text = std::mem::replace(value, null());
     Some(call("left", vec![text, one]))
 }
 
