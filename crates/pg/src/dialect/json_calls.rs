@@ -3,8 +3,8 @@
 //! `JSON_OBJECT('a' VALUE x, 'b': y RETURNING jsonb)` is `jsonb_build_object('a', x, 'b', y)`.
 //! PostgreSQL 16 has these constructors, and clients that are told of that version write them
 //! (Django's `JSONObject`).
-//! Not here: ABSENT ON NULL, which leaves members out and is what `JSON_ARRAY` does by itself; other
-//! types than json and jsonb. Such calls are left alone, and planning them fails.
+//! Not here: ABSENT ON NULL, which leaves members out and is what `JSON_ARRAY` does by itself;
+//! types other than json and jsonb. Such calls are left alone, and planning them fails.
 
 use datafusion::sql::sqlparser::ast::{
     DataType, Function, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArgumentClause,

@@ -99,12 +99,12 @@ impl Queries {
             format!("SELECT count(*), {WIDE} FROM {BY_KEY}"),
         );
         Self {
+            all,
             whole,
             clients,
             points,
             avoiding,
             needing,
-            all,
         }
     }
 }
