@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
@@ -22,10 +22,11 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 
-use super::one_partition::OnePartition;
+use super::configured::Configured;
 use super::opened::{in_one_partition, open, size, table_of, with_opened};
 use crate::inner_planner::InnerPlanner;
 use crate::settings::Settings;
+use crate::statement::has_number;
 
 /// The most rows that the scans of a small plan have together. A core filters, joins and groups
 /// them in some milliseconds, the time of a slice or two of the host's scheduler, for which each
@@ -62,6 +63,10 @@ impl QueryPlanner for Planner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if takes_numbers(plan)? {
+            let session = Configured::in_order(session);
+            return self.inner.plan(plan, &session).await;
+        }
         let measured = match measured(plan, session).await {
             // EXPLAIN shows an error of planning in its text, so that planning must meet it.
             Err(_) if matches!(plan, LogicalPlan::Explain(_)) => None,
@@ -71,10 +76,29 @@ impl QueryPlanner for Planner {
             return self.inner.plan(plan, session).await;
         };
         if is_small {
-            return self.inner.plan(&plan, &OnePartition::of(session)).await;
+            let session = Configured::for_one_partition(session);
+            return self.inner.plan(&plan, &session).await;
         }
         self.inner.plan(&plan, session).await
     }
+}
+
+/// Whether a plan gives rows numbers of a sequence.
+fn takes_numbers(plan: &LogicalPlan) -> Result<bool> {
+    let may_insert = matches!(
+        plan,
+        LogicalPlan::Dml(_) | LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)
+    );
+    if !may_insert {
+        return Ok(false);
+    }
+    plan.exists(|node| match node {
+        LogicalPlan::Projection(projection) => {
+            let mut columns = projection.expr.iter();
+            Ok(columns.any(has_number))
+        }
+        _ => Ok(false),
+    })
 }
 
 /// A plan whose tables have been opened.
@@ -322,6 +346,20 @@ mod tests {
             session.set(name, usual).unwrap();
             assert!(is_small(&session, GROUPS).await, "{name} = {usual}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_exchange_is_between_the_order_of_rows_and_their_numbers() {
+        let session = session().await;
+        for (name, column) in [("numbered", "serial"), ("drawn", "float8 DEFAULT random()")] {
+            let sql = format!("CREATE TABLE {name} (id {column}, k bigint)");
+            let made = session.sql(&sql).await.unwrap();
+            made.try_collect::<Vec<_>>().await.unwrap();
+        }
+        let insert =
+            |name: &str| format!("INSERT INTO {name} (k) SELECT k FROM large ORDER BY k DESC");
+        assert!(exchanges_of(&session, &insert("drawn")).await > 0);
+        assert_eq!(exchanges_of(&session, &insert("numbered")).await, 0);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,6 +4,7 @@
 //! column through ALTER TABLE and ends with it, and nothing else has to know of it.
 //! Not here: sequences with names, and functions about them (`nextval`, `currval`): there are
 //! none. No SQL names the function, so DEFAULT is left out where it is written (`changes.rs`).
+//! Where the rows of an INSERT have an order, their numbers follow it (`small_plans/`).
 //! SQ1: no number is given twice, whatever is rolled back or run again. There are gaps, as in
 //! PostgreSQL.
 
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use arrow::array::Int64Array;
 use arrow::datatypes::DataType;
 use coscan_pg::PgError;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -164,6 +166,12 @@ pub(crate) fn sequence_of(default: &Expr) -> Option<&NextNumber> {
         Expr::ScalarFunction(call) => call.func.inner().downcast_ref::<NextNumber>(),
         _ => None,
     }
+}
+
+/// Whether an expression takes a number of a sequence.
+pub(crate) fn has_number(expr: &Expr) -> bool {
+    let found = expr.exists(|part| Ok(sequence_of(part).is_some()));
+    found.unwrap_or(false)
 }
 
 /// Whether a default is that of an identity.

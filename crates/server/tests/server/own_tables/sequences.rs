@@ -88,6 +88,34 @@ async fn serial_columns_have_the_next_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn numbers_follow_the_order_of_the_rows() {
+    answers(&[
+        ("CREATE TABLE o (id serial, a int)", ""),
+        (
+            "INSERT INTO o (a) SELECT x FROM generate_series(1, 50000) g(x)",
+            "",
+        ),
+        ("SELECT count(*) FROM o WHERE id <> a", "0"),
+        ("INSERT INTO o (a) SELECT a FROM o ORDER BY a DESC", ""),
+        (
+            "SELECT count(*), count(*) FILTER (WHERE id + a <> 100001) FROM o WHERE id > 50000",
+            "50000 | 0",
+        ),
+        ("CREATE TABLE v (id serial, a int)", ""),
+        (
+            "INSERT INTO v (a) VALUES ((SELECT 7)), (8), ((SELECT 9))",
+            "",
+        ),
+        ("SELECT id, a FROM v ORDER BY id", "1 | 7; 2 | 8; 3 | 9"),
+        (
+            "INSERT INTO v VALUES (DEFAULT, 2), (DEFAULT, 1) ORDER BY 2",
+            "error 0A000",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn identities_refuse_what_postgresql_refuses() {
     answers(&[
         (
