@@ -289,13 +289,9 @@ fn check_columns(create: &CreateTable) -> Result<()> {
             _ => {}
         }
     }
-    for constraint in &create.constraints {
-        match constraint {
-            TableConstraint::ForeignKey(_) => {
-                return refuse("0A000", "foreign keys are not supported");
-            }
-            _ => {}
-        }
+    let mut constraints = create.constraints.iter();
+    if constraints.any(|constraint| matches!(constraint, TableConstraint::ForeignKey(_))) {
+        return refuse("0A000", "foreign keys are not supported");
     }
     Ok(())
 }
