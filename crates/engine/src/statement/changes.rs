@@ -119,8 +119,12 @@ fn of_known_table(error: DataFusionError, tables: &[String]) -> DataFusionError 
 }
 
 async fn planned(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
-    let DfStatement::Statement(inner) = statement else {
-        return state.statement_to_plan(statement).await;
+    let inner = match statement {
+        DfStatement::Statement(inner) => inner,
+        mut other => {
+            complete_explained(state, &mut other).await?;
+            return state.statement_to_plan(other).await;
+        }
     };
     let (with, mut inner) = match *inner {
         Statement::Query(query) => match *query {
@@ -150,13 +154,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
         }
         Statement::Insert(insert) => complete(state, insert).await?,
         Statement::Update(update) => {
-            check_assignments(state, update)?;
-            let table = target_of(state, &update.table.relation).await?;
-            for assignment in &mut update.assignments {
-                fold_target(state, assignment);
-                check_assigned(state, assignment, table.as_ref())?;
-                with_default(state, assignment, table.as_ref())?;
-            }
+            let table = complete_assignments(state, update).await?;
             if with.is_some() || update.from.is_some() {
                 return update_of(state, table, update, with).await;
             }
@@ -403,6 +401,37 @@ fn check_assignments(state: &SessionState, update: &Update) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Completes the INSERT or the UPDATE that an EXPLAIN shows, and with ANALYZE carries out.
+async fn complete_explained(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
+    let DfStatement::Explain(explain) = statement else {
+        return Ok(());
+    };
+    let DfStatement::Statement(inner) = explain.statement.as_mut() else {
+        return Ok(());
+    };
+    match inner.as_mut() {
+        Statement::Insert(insert) => complete(state, insert).await,
+        Statement::Update(update) => complete_assignments(state, update).await.map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Names the columns that an UPDATE changes as its table has them, and replaces DEFAULT by its
+/// value. Returns the table.
+async fn complete_assignments(
+    state: &SessionState,
+    update: &mut Update,
+) -> Result<Arc<dyn TableProvider>> {
+    check_assignments(state, update)?;
+    let table = target_of(state, &update.table.relation).await?;
+    for assignment in &mut update.assignments {
+        fold_target(state, assignment);
+        check_assigned(state, assignment, table.as_ref())?;
+        with_default(state, assignment, table.as_ref())?;
+    }
+    Ok(table)
 }
 
 /// Names an INSERT's columns, and replaces DEFAULT by its value.

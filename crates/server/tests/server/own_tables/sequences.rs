@@ -131,6 +131,11 @@ async fn identities_refuse_what_postgresql_refuses() {
             "error 428C9 cannot insert a non-DEFAULT value into column \"id\"",
         ),
         ("INSERT INTO i SELECT 1, 2, 'no'", "error 428C9"),
+        (
+            "EXPLAIN ANALYZE INSERT INTO i (id, a) VALUES (5, 'no')",
+            "error 428C9",
+        ),
+        ("EXPLAIN ANALYZE UPDATE i SET id = 9", "error 428C9"),
         ("INSERT INTO i (b, a) VALUES (1, 'own')", ""),
         (
             "UPDATE i SET id = 9",
