@@ -106,7 +106,31 @@ async fn numbers_follow_the_order_of_the_rows() {
             "INSERT INTO v (a) VALUES ((SELECT 7)), (8), ((SELECT 9))",
             "",
         ),
-        ("SELECT id, a FROM v ORDER BY id", "1 | 7; 2 | 8; 3 | 9"),
+        (
+            "INSERT INTO v (a) SELECT 10 UNION ALL SELECT 11 UNION ALL SELECT 12",
+            "",
+        ),
+        (
+            "INSERT INTO v (a) SELECT a FROM (SELECT a FROM v WHERE a > 9 ORDER BY a DESC) q",
+            "",
+        ),
+        (
+            "SELECT id, a FROM v ORDER BY id",
+            "1 | 7; 2 | 8; 3 | 9; 4 | 10; 5 | 11; 6 | 12; 7 | 12; 8 | 11; 9 | 10",
+        ),
+        (
+            "CREATE TABLE c (id int GENERATED ALWAYS AS IDENTITY CHECK (id > 0), a int)",
+            "",
+        ),
+        (
+            "INSERT INTO c (a) SELECT a FROM (SELECT a FROM v WHERE a < 9 ORDER BY a DESC) q",
+            "",
+        ),
+        ("INSERT INTO c (a) SELECT 6 UNION ALL SELECT 5", ""),
+        (
+            "SELECT id, a FROM c ORDER BY id",
+            "1 | 8; 2 | 7; 3 | 6; 4 | 5",
+        ),
         (
             "INSERT INTO v VALUES (DEFAULT, 2), (DEFAULT, 1) ORDER BY 2",
             "error 0A000",
