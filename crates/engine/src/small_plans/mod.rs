@@ -12,8 +12,8 @@
 //! | `opened.rs` | how large are its tables, before it is planned? |
 //! | `configured.rs` | the session that plans it |
 //!
-//! Also: an INSERT whose rows get numbers from a sequence keeps their order, which an exchange
-//! between them and the numbers would lose.
+//! Also: a statement that writes what volatile functions compute keeps the order of its rows, which
+//! an exchange below these functions would lose. The numbers of a sequence follow it.
 //! Not here: scans of small tables, which are left to DataFusion's reader (`plan/swap_scans.rs`);
 //! the plans of a cluster's queries, whose nodes are chosen otherwise.
 //! SP1: the decision depends on the statement, the session's settings and the tables' files and

@@ -40,6 +40,6 @@ pub use parse::{
     shape_statement,
 };
 pub use postgres::parse_postgresql;
-pub(crate) use sequences::{has_number, is_identity, with_begun};
+pub(crate) use sequences::{is_identity, with_begun};
 pub(crate) use split::first_words;
 pub use split::{StatementText, StatementTexts, split_statements, statement_texts};

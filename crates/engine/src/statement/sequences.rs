@@ -14,7 +14,6 @@ use std::sync::Arc;
 use arrow::array::Int64Array;
 use arrow::datatypes::DataType;
 use coscan_pg::PgError;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -166,12 +165,6 @@ pub(crate) fn sequence_of(default: &Expr) -> Option<&NextNumber> {
         Expr::ScalarFunction(call) => call.func.inner().downcast_ref::<NextNumber>(),
         _ => None,
     }
-}
-
-/// Whether an expression takes a number of a sequence.
-pub(crate) fn has_number(expr: &Expr) -> bool {
-    let found = expr.exists(|part| Ok(sequence_of(part).is_some()));
-    found.unwrap_or(false)
 }
 
 /// Whether a default is that of an identity.
