@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
@@ -62,7 +62,7 @@ impl QueryPlanner for Planner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if follows_order(plan)? {
+        if follows_order(plan) {
             let session = Configured::in_order(session);
             return self.inner.plan(plan, &session).await;
         }
@@ -84,21 +84,24 @@ impl QueryPlanner for Planner {
 
 /// Whether a plan writes what volatile functions compute: the numbers of a sequence follow the
 /// order of the rows.
-fn follows_order(plan: &LogicalPlan) -> Result<bool> {
-    let may_insert = matches!(
-        plan,
-        LogicalPlan::Dml(_) | LogicalPlan::Explain(_) | LogicalPlan::Analyze(_)
-    );
-    if !may_insert {
-        return Ok(false);
+fn follows_order(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Explain(explain) => follows_order(&explain.plan),
+        LogicalPlan::Analyze(analyze) => follows_order(&analyze.input),
+        LogicalPlan::Dml(dml) => is_volatile_list(&dml.input),
+        _ => false,
     }
-    plan.exists(|node| match node {
-        LogicalPlan::Projection(projection) => {
-            let mut columns = projection.expr.iter();
-            Ok(columns.any(Expr::is_volatile))
+}
+
+/// Whether a volatile function is called in one of the select lists on top of a plan. The rows of
+/// CREATE TABLE AS have a name on top.
+fn is_volatile_list(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(list) => {
+            list.expr.iter().any(Expr::is_volatile) || is_volatile_list(&list.input)
         }
-        _ => Ok(false),
-    })
+        _ => false,
+    }
 }
 
 /// A plan whose tables have been opened.
