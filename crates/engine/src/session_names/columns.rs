@@ -251,16 +251,21 @@ impl Columns {
         defaults.collect()
     }
 
-    /// Checks a batch of the old table for NULL in columns that are NOT NULL.
+    /// Checks the rows of a batch of the old table for NULL in columns that are NOT NULL, also new
+    /// ones.
     ///
     /// # Errors
     /// 23502.
     pub(super) fn check_nulls(&self, table: &str, batch: &RecordBatch) -> Result<()> {
         for Column { field, origin, .. } in &self.columns {
-            if let Origin::Kept(at) = origin
-                && !field.is_nullable()
-                && batch.column(*at).logical_null_count() > 0
-            {
+            if field.is_nullable() || batch.num_rows() == 0 {
+                continue;
+            }
+            let has_null = match origin {
+                Origin::Kept(at) => batch.column(*at).logical_null_count() > 0,
+                Origin::Given(value) => value.is_null(0),
+            };
+            if has_null {
                 return Err(contains_null(field.name(), table).into());
             }
         }

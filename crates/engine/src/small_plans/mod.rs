@@ -10,14 +10,16 @@
 //! |---|---|
 //! | `planner.rs` | is a plan small? |
 //! | `opened.rs` | how large are its tables, before it is planned? |
-//! | `one_partition.rs` | the session that plans it |
+//! | `configured.rs` | the session that plans it |
 //!
+//! Also: a statement that writes what volatile functions compute keeps the order of its rows, which
+//! an exchange below these functions would lose. The numbers of a sequence follow it.
 //! Not here: scans of small tables, which are left to DataFusion's reader (`plan/swap_scans.rs`);
 //! the plans of a cluster's queries, whose nodes are chosen otherwise.
 //! SP1: the decision depends on the statement, the session's settings and the tables' files and
 //! rows, and on nothing that runs: sums of floats in another order are another answer.
 
-mod one_partition;
+mod configured;
 mod opened;
 mod planner;
 

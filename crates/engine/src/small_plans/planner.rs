@@ -22,7 +22,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 
-use super::one_partition::OnePartition;
+use super::configured::Configured;
 use super::opened::{in_one_partition, open, size, table_of, with_opened};
 use crate::inner_planner::InnerPlanner;
 use crate::settings::Settings;
@@ -62,6 +62,10 @@ impl QueryPlanner for Planner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if follows_order(plan) {
+            let session = Configured::in_order(session);
+            return self.inner.plan(plan, &session).await;
+        }
         let measured = match measured(plan, session).await {
             // EXPLAIN shows an error of planning in its text, so that planning must meet it.
             Err(_) if matches!(plan, LogicalPlan::Explain(_)) => None,
@@ -71,9 +75,32 @@ impl QueryPlanner for Planner {
             return self.inner.plan(plan, session).await;
         };
         if is_small {
-            return self.inner.plan(&plan, &OnePartition::of(session)).await;
+            let session = Configured::for_one_partition(session);
+            return self.inner.plan(&plan, &session).await;
         }
         self.inner.plan(&plan, session).await
+    }
+}
+
+/// Whether a plan writes what volatile functions compute: the numbers of a sequence follow the
+/// order of the rows.
+fn follows_order(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Explain(explain) => follows_order(&explain.plan),
+        LogicalPlan::Analyze(analyze) => follows_order(&analyze.input),
+        LogicalPlan::Dml(dml) => is_volatile_list(&dml.input),
+        _ => false,
+    }
+}
+
+/// Whether a volatile function is called in one of the select lists on top of a plan. The rows of
+/// CREATE TABLE AS have a name on top.
+fn is_volatile_list(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(list) => {
+            list.expr.iter().any(Expr::is_volatile) || is_volatile_list(&list.input)
+        }
+        _ => false,
     }
 }
 
@@ -322,6 +349,21 @@ mod tests {
             session.set(name, usual).unwrap();
             assert!(is_small(&session, GROUPS).await, "{name} = {usual}");
         }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_exchange_is_between_the_order_of_rows_and_their_numbers() {
+        let session = session().await;
+        for (name, column) in [("numbered", "serial"), ("plain", "int")] {
+            let sql = format!("CREATE TABLE {name} (id {column}, k int)");
+            let made = session.sql(&sql).await.unwrap();
+            made.try_collect::<Vec<_>>().await.unwrap();
+        }
+        let insert =
+            |name: &str| format!("INSERT INTO {name} (k) SELECT k FROM large ORDER BY k DESC");
+        // The cast to `int` makes an exchange worthwhile.
+        assert!(exchanges_of(&session, &insert("plain")).await > 0);
+        assert_eq!(exchanges_of(&session, &insert("numbered")).await, 0);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,6 +5,7 @@
 //! Not here: sequences with names, and functions about them (`nextval`, `currval`): there are
 //! none. No SQL names the function, so DEFAULT is left out where it is written
 //! (`changes/given.rs`).
+//! Where the rows of an INSERT have an order, their numbers follow it (`small_plans/`).
 //! SQ1: no number is given twice, whatever is rolled back or run again. There are gaps, as in
 //! PostgreSQL.
 

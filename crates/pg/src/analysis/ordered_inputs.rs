@@ -8,6 +8,7 @@
 //! | depends on the order | gets |
 //! |---|---|
 //! | the result, LIMIT and OFFSET | a sort |
+//! | volatile columns that INSERT writes: the numbers of `serial` | a sort below them |
 //! | `array_agg`, `string_agg` without ORDER BY | the function's ORDER BY |
 //! | `row_number() OVER ()`, `lag`, `first_value`, …, frames of some ROWS | the window's ORDER BY |
 //!
@@ -16,8 +17,9 @@
 //!
 //! What is computed for each outer row is computed for all of them at once, and spread over
 //! partitions. There sets (`unnest`) count as ordered by the places of their elements, and VALUES
-//! and UNION ALL by their rows and branches. A UNION ALL of a few single rows (`SELECT 'a',
-//! count(*) FROM a UNION ALL SELECT 'b', …`) counts as ordered everywhere, also in the result.
+//! and UNION ALL by their rows and branches. So they do for INSERT's volatile columns. A UNION ALL of
+//! a few single rows (`SELECT 'a', count(*) FROM a UNION ALL SELECT 'b', …`) counts as ordered
+//! everywhere, also in the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -116,16 +118,55 @@ fn result(plan: LogicalPlan) -> Result<LogicalPlan> {
         LogicalPlan::Explain(_)
         | LogicalPlan::Analyze(_)
         | LogicalPlan::Copy(_)
-        | LogicalPlan::Dml(_)
         | LogicalPlan::Ddl(_)
         | LogicalPlan::Statement(_) => plan
             .change_children(|child| result(child).map(Transformed::yes))
+            .data(),
+        LogicalPlan::Dml(_) => plan
+            .change_children(|child| written(child).map(Transformed::yes))
             .data(),
         query => {
             let orders = Orders::OF_SUBQUERIES.with_single_rows(&query);
             Ok(sorted(&query, orders)?.unwrap_or(query))
         }
     }
+}
+
+/// Sorts the rows that a statement writes: below the columns that a volatile function computes for
+/// each of them, because its values may follow the order.
+fn written(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !is_volatile_list(&plan) {
+        return result(plan);
+    }
+    let is_here = matches!(&plan, LogicalPlan::Projection(list) if calls_volatile(list));
+    plan.change_children(|child| {
+        let child = match child {
+            // They are in one partition.
+            LogicalPlan::Values(_) => child,
+            child if is_here => {
+                let orders = Orders {
+                    spread: Spread::Branches,
+                    ..Orders::OF_SUBQUERIES
+                };
+                sorted(&child, orders)?.unwrap_or(child)
+            }
+            child => written(child)?,
+        };
+        Ok(Transformed::yes(child))
+    })
+    .data()
+}
+
+/// Whether a volatile function is called in one of the select lists on top of a plan.
+fn is_volatile_list(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(list) => calls_volatile(list) || is_volatile_list(&list.input),
+        _ => false,
+    }
+}
+
+fn calls_volatile(list: &Projection) -> bool {
+    list.expr.iter().any(Expr::is_volatile)
 }
 
 /// The plan, sorted like the subquery in it; `None` if no subquery is ordered.

@@ -177,9 +177,11 @@ impl Found {
                     values.push((*column, Arc::clone(array)));
                 }
                 let violations = found.columns().get(columns.len() + 2..).unwrap_or_default();
-                let counted: HashSet<usize> = rows.values().copied().collect();
-                let counts = |at: usize| counted.contains(&at);
-                change.table.check_rows(violations, counts)?;
+                if !violations.is_empty() {
+                    let counted: HashSet<usize> = rows.values().copied().collect();
+                    let counts = |at: usize| counted.contains(&at);
+                    change.table.check_rows(violations, counts)?;
+                }
                 Some(values)
             }
         };

@@ -8,8 +8,9 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Field, Schema};
 use datafusion::catalog::TableProvider;
+use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{Column, TableReference};
 use datafusion::error::Result;
 use datafusion::logical_expr::dml::DmlStatement;
@@ -29,10 +30,17 @@ pub(super) fn inserted(dml: &DmlStatement, table: &MemoryTable) -> Result<Option
     if table.checks().is_empty() || rows.fields().len() != schema.fields().len() {
         return Ok(None);
     }
-    let mut output: Vec<Expr> = rows.columns().into_iter().map(Expr::Column).collect();
+    let values = rows.columns().into_iter().zip(schema.fields());
+    let values = values.map(|(column, field)| {
+        let name = column.name.clone();
+        marked(Expr::Column(column), name, field)
+    });
+    let rows = Projection::try_new(values.collect(), Arc::clone(&dml.input))?;
+    let columns = rows.schema.columns().into_iter();
+    let mut output: Vec<Expr> = columns.map(Expr::Column).collect();
     let checks = violations(table, &output)?;
     output.extend(checks);
-    let rows = Projection::try_new(output, Arc::clone(&dml.input))?;
+    let rows = Projection::try_new(output, Arc::new(LogicalPlan::Projection(rows)))?;
     Ok(Some(LogicalPlan::Projection(rows)))
 }
 
@@ -49,6 +57,10 @@ pub(super) fn updated(
         return Projection::try_new(output, Arc::new(rows));
     }
     let (schema, width) = (table.schema(), output.len());
+    let place = width - changed.len();
+    for (value, at) in output.iter_mut().skip(place).zip(changed) {
+        *value = marked(value.clone().unalias(), new_name(*at), schema.field(*at));
+    }
     let mut values = Vec::with_capacity(schema.fields().len());
     for (at, field) in schema.fields().iter().enumerate() {
         let name = if changed.contains(&at) {
@@ -66,6 +78,14 @@ pub(super) fn updated(
     let mut output: Vec<Expr> = written.map(Expr::Column).collect();
     output.extend(violations(table, &values)?);
     Projection::try_new(output, Arc::new(LogicalPlan::Projection(rows)))
+}
+
+/// A value of a column of the table with the mark of the column's type, which NULL does not have:
+/// a condition is typed by the marks of its columns.
+fn marked(value: Expr, name: String, column: &Field) -> Expr {
+    let marks = column.metadata();
+    let marks = (!marks.is_empty()).then(|| FieldMetadata::from(marks));
+    value.alias_with_metadata(name, marks)
 }
 
 /// A column for each check that says whether a row violates it. `values` has the value of each

@@ -398,15 +398,15 @@ impl<'a> Asked<'a> {
 
     fn sets_nullable(&self, columns: &mut Columns, name: &str, nullable: bool) -> Result<bool> {
         let field = columns.field(name).ok_or_else(|| self.missing(name))?;
+        if nullable {
+            self.check_no_identity(columns, name)?;
+        }
         if nullable && columns.is_primary(name) {
             let told = format!("column \"{name}\" is in a primary key");
             return Err(PgError::new("42P16", told).into());
         }
         if field.is_nullable() == nullable {
             return Ok(false);
-        }
-        if nullable {
-            self.check_no_identity(columns, name)?;
         }
         columns.set_nullable(name, nullable);
         Ok(true)

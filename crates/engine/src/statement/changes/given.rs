@@ -41,6 +41,10 @@ pub(super) fn leave_out_sequences(
     columns: &mut Vec<ObjectName>,
     source: &mut Query,
 ) {
+    // Beside these, PostgreSQL has no DEFAULT in VALUES, and they may name the columns by number.
+    if source.order_by.is_some() || source.limit_clause.is_some() || source.fetch.is_some() {
+        return;
+    }
     let SetExpr::Values(values) = source.body.as_mut() else {
         return;
     };

@@ -25,8 +25,11 @@ mod like;
 mod supported;
 mod tables;
 
+use std::sync::Arc;
+
 use coscan_pg::PgError;
 use coscan_pg::dialect::query_of;
+use datafusion::catalog::TableProvider;
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, Expr as PlannedExpr, LogicalPlan};
@@ -34,7 +37,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
     CheckConstraint, CreateTable, CreateTableLikeKind, FromTable, Query, SetExpr, Statement,
-    TruncateIdentityOption, With,
+    TruncateIdentityOption, Update, With,
 };
 
 use self::by_query::{delete_of, update_of};
@@ -60,8 +63,12 @@ pub(super) async fn plan(state: &SessionState, statement: DfStatement) -> Result
 }
 
 async fn planned(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
-    let DfStatement::Statement(inner) = statement else {
-        return state.statement_to_plan(statement).await;
+    let inner = match statement {
+        DfStatement::Statement(inner) => inner,
+        mut other => {
+            complete_explained(state, &mut other).await?;
+            return state.statement_to_plan(other).await;
+        }
     };
     let (with, mut inner) = without_with(*inner);
     check_supported(&inner)?;
@@ -78,13 +85,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
         }
         Statement::Insert(insert) => complete(state, insert).await?,
         Statement::Update(update) => {
-            check_assignments(state, update)?;
-            let table = target_of(state, &update.table.relation).await?;
-            for assignment in &mut update.assignments {
-                fold_target(state, assignment);
-                check_assigned(state, assignment, table.as_ref())?;
-                with_default(state, assignment, table.as_ref())?;
-            }
+            let table = complete_assignments(state, update).await?;
             if with.is_some() || update.from.is_some() {
                 return update_of(state, table, update, with).await;
             }
@@ -120,6 +121,37 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
         create.column_defaults.extend(declared.sequences);
     }
     Ok(plan)
+}
+
+/// Completes the INSERT or the UPDATE that an EXPLAIN shows, and with ANALYZE carries out.
+async fn complete_explained(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
+    let DfStatement::Explain(explain) = statement else {
+        return Ok(());
+    };
+    let DfStatement::Statement(inner) = explain.statement.as_mut() else {
+        return Ok(());
+    };
+    match inner.as_mut() {
+        Statement::Insert(insert) => complete(state, insert).await,
+        Statement::Update(update) => complete_assignments(state, update).await.map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// Names the columns that an UPDATE changes as its table has them, and replaces DEFAULT by its
+/// value. Returns the table.
+async fn complete_assignments(
+    state: &SessionState,
+    update: &mut Update,
+) -> Result<Arc<dyn TableProvider>> {
+    check_assignments(state, update)?;
+    let table = target_of(state, &update.table.relation).await?;
+    for assignment in &mut update.assignments {
+        fold_target(state, assignment);
+        check_assigned(state, assignment, table.as_ref())?;
+        with_default(state, assignment, table.as_ref())?;
+    }
+    Ok(table)
 }
 
 /// What a CREATE TABLE declares and DataFusion does not plan.

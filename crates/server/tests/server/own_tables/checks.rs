@@ -123,6 +123,39 @@ async fn rows_keep_checks() {
     .await;
 }
 
+/// NULL of a statement has no type of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_are_typed_by_their_columns() {
+    answers(&[
+        (
+            "CREATE TABLE m (id serial, d jsonb CHECK (coalesce(d, '{\"a\": 1}') ? 'a'), \
+             u uuid, w uuid, k char(3), \
+             CHECK (coalesce(u, w) <> '00000000-0000-0000-0000-000000000000'), \
+             CHECK (coalesce(k, 'x ') = 'x'))",
+            "",
+        ),
+        (
+            "INSERT INTO m (u) VALUES ('11111111-1111-1111-1111-111111111111')",
+            "",
+        ),
+        (
+            "INSERT INTO m (w) VALUES ('00000000-0000-0000-0000-000000000000')",
+            "error 23514 new row for relation \"m\" violates check constraint \"m_check\"",
+        ),
+        ("UPDATE m SET d = NULL, u = NULL, k = NULL", ""),
+        ("UPDATE m SET d = '{}'", "error constraint \"m_d_check\""),
+        (
+            "UPDATE m SET u = NULL, w = '00000000-0000-0000-0000-000000000000' FROM (SELECT 1) s",
+            "error constraint \"m_check\"",
+        ),
+        (
+            "SELECT id, d, u, w, k FROM m",
+            "1 | NULL | NULL | NULL | NULL",
+        ),
+    ])
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn checks_are_added_and_follow_columns() {
     answers(&[

@@ -420,6 +420,10 @@ async fn keys_defaults_and_not_null_are_altered() {
         ),
         ("ALTER TABLE t ALTER c SET NOT NULL", "error 23502"),
         (
+            "ALTER TABLE t ADD f int, ALTER f SET NOT NULL",
+            "error 23502 column \"f\" of relation \"t\" contains null values",
+        ),
+        (
             "CREATE TABLE i (id int GENERATED ALWAYS AS IDENTITY, s serial, n int)",
             "",
         ),
@@ -428,6 +432,14 @@ async fn keys_defaults_and_not_null_are_altered() {
             "error 42601 column \"id\" of relation \"i\" is an identity column",
         ),
         ("ALTER TABLE i ALTER id DROP NOT NULL", "error 42601"),
+        (
+            "CREATE TABLE p (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY)",
+            "",
+        ),
+        (
+            "ALTER TABLE p ALTER id DROP NOT NULL",
+            "error 42601 column \"id\" of relation \"p\" is an identity column",
+        ),
         (
             "ALTER TABLE i ALTER s DROP DEFAULT, ALTER s DROP NOT NULL",
             "",

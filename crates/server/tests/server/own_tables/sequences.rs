@@ -88,6 +88,58 @@ async fn serial_columns_have_the_next_number() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn numbers_follow_the_order_of_the_rows() {
+    answers(&[
+        ("CREATE TABLE o (id serial, a int)", ""),
+        (
+            "INSERT INTO o (a) SELECT x FROM generate_series(1, 50000) g(x)",
+            "",
+        ),
+        ("SELECT count(*) FROM o WHERE id <> a", "0"),
+        ("INSERT INTO o (a) SELECT a FROM o ORDER BY a DESC", ""),
+        (
+            "SELECT count(*), count(*) FILTER (WHERE id + a <> 100001) FROM o WHERE id > 50000",
+            "50000 | 0",
+        ),
+        ("CREATE TABLE v (id serial, a int)", ""),
+        (
+            "INSERT INTO v (a) VALUES ((SELECT 7)), (8), ((SELECT 9))",
+            "",
+        ),
+        (
+            "INSERT INTO v (a) SELECT 10 UNION ALL SELECT 11 UNION ALL SELECT 12",
+            "",
+        ),
+        (
+            "INSERT INTO v (a) SELECT a FROM (SELECT a FROM v WHERE a > 9 ORDER BY a DESC) q",
+            "",
+        ),
+        (
+            "SELECT id, a FROM v ORDER BY id",
+            "1 | 7; 2 | 8; 3 | 9; 4 | 10; 5 | 11; 6 | 12; 7 | 12; 8 | 11; 9 | 10",
+        ),
+        (
+            "CREATE TABLE c (id int GENERATED ALWAYS AS IDENTITY CHECK (id > 0), a int)",
+            "",
+        ),
+        (
+            "INSERT INTO c (a) SELECT a FROM (SELECT a FROM v WHERE a < 9 ORDER BY a DESC) q",
+            "",
+        ),
+        ("INSERT INTO c (a) SELECT 6 UNION ALL SELECT 5", ""),
+        (
+            "SELECT id, a FROM c ORDER BY id",
+            "1 | 8; 2 | 7; 3 | 6; 4 | 5",
+        ),
+        (
+            "INSERT INTO v VALUES (DEFAULT, 2), (DEFAULT, 1) ORDER BY 2",
+            "error 0A000",
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn identities_refuse_what_postgresql_refuses() {
     answers(&[
         (
@@ -103,6 +155,11 @@ async fn identities_refuse_what_postgresql_refuses() {
             "error 428C9 cannot insert a non-DEFAULT value into column \"id\"",
         ),
         ("INSERT INTO i SELECT 1, 2, 'no'", "error 428C9"),
+        (
+            "EXPLAIN ANALYZE INSERT INTO i (id, a) VALUES (5, 'no')",
+            "error 428C9",
+        ),
+        ("EXPLAIN ANALYZE UPDATE i SET id = 9", "error 428C9"),
         ("INSERT INTO i (b, a) VALUES (1, 'own')", ""),
         (
             "UPDATE i SET id = 9",

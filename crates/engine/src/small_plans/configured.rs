@@ -1,4 +1,4 @@
-//! A session that plans for one partition, and is the given one in everything else.
+//! A session that plans with another configuration, and is the given one in everything else.
 //!
 //! A copy of the session's state would copy its lists of functions, some hundreds of entries. This
 //! session refers to them.
@@ -27,25 +27,37 @@ use datafusion::physical_plan::operator_statistics::StatisticsRegistry;
 use datafusion::prelude::SessionConfig;
 
 /// See the file's header.
-pub(super) struct OnePartition<'a> {
+pub(super) struct Configured<'a> {
     session: &'a dyn Session,
     config: SessionConfig,
     /// The session's, once somebody has changed them here.
     table_options: Option<Box<TableOptions>>,
 }
 
-impl<'a> OnePartition<'a> {
-    pub(super) fn of(session: &'a dyn Session) -> Self {
+impl<'a> Configured<'a> {
+    /// A session that plans for one partition.
+    pub(super) fn for_one_partition(session: &'a dyn Session) -> Self {
+        let config = session.config().clone();
+        Self::with(session, config.with_target_partitions(1))
+    }
+
+    /// A session that leaves rows in the order in which one partition has them.
+    pub(super) fn in_order(session: &'a dyn Session) -> Self {
+        let config = session.config().clone();
+        Self::with(session, config.with_round_robin_repartition(false))
+    }
+
+    fn with(session: &'a dyn Session, config: SessionConfig) -> Self {
         Self {
             session,
-            config: session.config().clone().with_target_partitions(1),
+            config,
             table_options: None,
         }
     }
 }
 
 #[async_trait]
-impl Session for OnePartition<'_> {
+impl Session for Configured<'_> {
     fn session_id(&self) -> &str {
         self.session.session_id()
     }
