@@ -17,8 +17,8 @@
 //!
 //! What is computed for each outer row is computed for all of them at once, and spread over
 //! partitions. There sets (`unnest`) count as ordered by the places of their elements, and VALUES
-//! and UNION ALL by their rows and branches. So they do for INSERT's volatile columns. A UNION ALL of
-//! a few single rows (`SELECT 'a', count(*) FROM a UNION ALL SELECT 'b', …`) counts as ordered
+//! and UNION ALL by their rows and branches. So they do for INSERT's volatile columns. A UNION ALL
+//! of a few single rows (`SELECT 'a', count(*) FROM a UNION ALL SELECT 'b', …`) counts as ordered
 //! everywhere, also in the result.
 
 use std::collections::HashMap;
