@@ -355,13 +355,13 @@ mod tests {
     async fn no_exchange_is_between_the_order_of_rows_and_their_numbers() {
         let session = session().await;
         for (name, column) in [("numbered", "serial"), ("plain", "int")] {
-            let sql = format!("CREATE TABLE {name} (id {column}, k int)");
+            let sql = format!("CREATE TABLE {name} (id {column}, k bigint)");
             let made = session.sql(&sql).await.unwrap();
             made.try_collect::<Vec<_>>().await.unwrap();
         }
         let insert =
             |name: &str| format!("INSERT INTO {name} (k) SELECT k FROM large ORDER BY k DESC");
-        // The cast to `int` makes an exchange worthwhile.
+        // The cast to `bigint` makes an exchange worthwhile.
         assert!(exchanges_of(&session, &insert("plain")).await > 0);
         assert_eq!(exchanges_of(&session, &insert("numbered")).await, 0);
     }

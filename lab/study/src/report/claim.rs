@@ -27,6 +27,9 @@ pub struct Claim {
     /// How often it holds with seeds that it was not made with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<Fresh>,
+    /// Its evidence in those in which it does not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fell_short: Vec<String>,
 }
 
 /// The place of a claim in the paper, and the paper's statement.

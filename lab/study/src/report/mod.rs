@@ -99,15 +99,23 @@ impl Report {
         }
     }
 
-    /// Counts for each claim the runs in which it holds.
+    /// Counts for each claim the runs in which it holds, and keeps what the others say.
     pub(crate) fn count_fresh(&mut self, runs: &[Self]) {
         for claim in &mut self.claims {
-            let holds = |run: &&Self| {
-                let same = run.claims.iter().find(|other| other.text == claim.text);
-                same.is_some_and(|other| other.holds)
-            };
+            let same = runs.iter().map(|run| {
+                let mut claims = run.claims.iter();
+                claims.find(|other| other.text == claim.text)
+            });
+            let fell_short = same.filter(|other| !other.is_some_and(|other| other.holds));
+            let evidence = fell_short.map(|other| {
+                other.map_or_else(
+                    || "no such claim".to_owned(),
+                    |other| other.evidence.clone(),
+                )
+            });
+            claim.fell_short = evidence.collect();
             claim.fresh = Some(Fresh {
-                held: runs.iter().filter(holds).count() as u64,
+                held: (runs.len() - claim.fell_short.len()) as u64,
                 of: runs.len() as u64,
                 seeds: runs.first().map_or(1, |run| run.seeds),
             });
@@ -249,5 +257,8 @@ mod tests {
             })
         };
         assert!(held.eq([fresh(2), fresh(1), fresh(1)]));
+        let short = all.claims.iter().map(|claim| claim.fell_short.len());
+        assert!(short.eq([0, 1, 1]));
+        assert_eq!(all.claims[2].fell_short, ["no such claim"]);
     }
 }

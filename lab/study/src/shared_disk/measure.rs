@@ -183,7 +183,30 @@ pub(crate) fn claim_as_good(
             number(ours.response()),
             number(ratio)
         ),
-        ours.sustained() && ratio <= 1.1,
+        ours.sustained() && best.is_finite() && ratio <= 1.1,
+    );
+}
+
+/// Claims that a controller that finds the room in the cache is within a fifth of one that is told.
+pub(crate) fn claim_found(
+    report: &mut Report,
+    figure: &str,
+    name: &str,
+    found: &Measured,
+    told: &Measured,
+) {
+    let ratio = found.response() / told.response();
+    report.figure_claim(
+        figure,
+        &format!("{name}: the controller that finds the room is within 20 % of one that is told"),
+        "(ours)",
+        format!(
+            "{} s against {} s, {} times",
+            number(found.response()),
+            number(told.response()),
+            number(ratio)
+        ),
+        found.sustained() && told.sustained() && ratio <= 1.2,
     );
 }
 

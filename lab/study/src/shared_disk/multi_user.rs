@@ -4,7 +4,7 @@
 
 use coscan_sim::shared_disk::{Access, Arrivals, Class, Room, Transaction, Work};
 
-use super::measure::{Measured, Setting, claim_as_good, least, scan};
+use super::measure::{Measured, Setting, claim_as_good, claim_found, least, scan};
 use crate::report::Report;
 use crate::report::figure::{Axis, Figure, Mark, Panel, Series};
 use crate::report::number::number;
@@ -17,7 +17,8 @@ pub(crate) const NODES: u32 = 16;
 const DISKS: u32 = 64;
 pub(crate) const DEGREES: [u32; 5] = [1, 2, 4, 8, 16];
 /// A degree near the limit of the cache is sustained until chance has brought enough queries at a
-/// time: P = 8 at 1.5 QPS takes one to two hundred queries, P = 4 thousands.
+/// time: P = 8 at 1.5 QPS takes one to two hundred queries. P = 4 sustains these, and breaks down
+/// within 2,000 in some seeds.
 const MEASURED: u32 = 200;
 /// Beside transactions P = 8 at 1 QPS breaks down after 1 to 1,500 queries, 400 on average, and P =
 /// 4 not within this many; nor does P = 8 without transactions.
@@ -41,7 +42,7 @@ const HIGH: u64 = 1_000;
 /// With transactions that alone take a quarter of the disks' time.
 fn with_transactions(rate: u64, degree: u32) -> Setting {
     let mut setting = scans(rate, degree);
-    if rate == HIGH && degree >= 4 {
+    if rate == HIGH {
         setting.extent.measured = MEASURED_LONG;
     }
     let transaction = Transaction {
@@ -83,6 +84,7 @@ fn claim_chosen(
          or the size of the cache"
     );
     claim_as_good(report, figure, &claim, fixed, &ours);
+    claim_found(report, figure, name, &ours, &told);
     ours
 }
 
@@ -236,7 +238,7 @@ fn changing(report: &mut Report, seeds: Seeds) {
         "a load of 0.2 and 2.2 QPS in turns: the controller is better than every fixed P",
         "(ours)",
         format!("{} s against {}", number(ours.response()), listed(&points)),
-        ours.sustained() && ours.response() < least(&points),
+        ours.sustained() && least(&points).is_finite() && ours.response() < least(&points),
     );
 }
 
@@ -248,8 +250,7 @@ pub(crate) fn run_9(seeds: Seeds) -> Report {
         let run = |&p: &u32| with_transactions(rate, p).run(seeds);
         let points: Vec<Measured> = DEGREES.iter().map(run).collect();
         rows(&mut report, name, &points);
-        // As long as the degrees near the limit.
-        let setting = with_transactions(rate, 4);
+        let setting = with_transactions(rate, 1);
         claim_chosen(&mut report, ("9", name), (&points, &setting), seeds);
         curves.push((name, points));
     }
