@@ -43,7 +43,7 @@ impl Experiment {
     }
 }
 
-/// The first fresh seed. Bounds, and the lengths of runs, were chosen by looking at the first seeds.
+/// The first fresh seed. Bounds, and lengths of runs, were chosen by looking at the first seeds.
 const FRESH_FROM: u64 = 1_000;
 
 /// All experiments, in the order of the papers.
