@@ -66,7 +66,11 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
     let inner = match statement {
         DfStatement::Statement(inner) => inner,
         mut other => {
-            complete_explained(state, &mut other).await?;
+            if let DfStatement::Explain(explain) = &mut other
+                && let DfStatement::Statement(inner) = explain.statement.as_mut()
+            {
+                complete_explained(state, inner).await?;
+            }
             return state.statement_to_plan(other).await;
         }
     };
@@ -104,6 +108,7 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
             let restarts = truncate.identity.take() == Some(TruncateIdentityOption::Restart);
             check_truncated(state, &truncate.table_names, restarts).await?;
         }
+        Statement::Explain { statement, .. } => complete_explained(state, statement).await?,
         Statement::DropFunction(drop) => {
             if let Some(plan) = drop_functions::plan(state, drop)? {
                 return Ok(plan);
@@ -124,14 +129,8 @@ async fn planned(state: &SessionState, statement: DfStatement) -> Result<Logical
 }
 
 /// Completes the INSERT or the UPDATE that an EXPLAIN shows, and with ANALYZE carries out.
-async fn complete_explained(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
-    let DfStatement::Explain(explain) = statement else {
-        return Ok(());
-    };
-    let DfStatement::Statement(inner) = explain.statement.as_mut() else {
-        return Ok(());
-    };
-    match inner.as_mut() {
+async fn complete_explained(state: &SessionState, statement: &mut Statement) -> Result<()> {
+    match statement {
         Statement::Insert(insert) => complete(state, insert).await,
         Statement::Update(update) => complete_assignments(state, update).await.map(drop),
         _ => Ok(()),
