@@ -190,8 +190,7 @@ pub(crate) fn claim_as_good(
 /// Claims that a controller that finds the room in the cache is within a fifth of one that is told.
 pub(crate) fn claim_found(
     report: &mut Report,
-    figure: &str,
-    name: &str,
+    (figure, name): (&str, &str),
     found: &Measured,
     told: &Measured,
 ) {

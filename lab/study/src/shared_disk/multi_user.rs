@@ -62,13 +62,13 @@ fn with_transactions(rate: u64, degree: u32) -> Setting {
 }
 
 /// The controller, which finds the room in the cache itself, in comparison with the best fixed
-/// degree; beside it a controller that has the room as a parameter.
+/// degree; beside it a controller that has the room as a parameter. Returns both.
 fn claim_chosen(
     report: &mut Report,
     (figure, name): (&str, &str),
     (fixed, of): (&[Measured], &Setting),
     seeds: Seeds,
-) -> Measured {
+) -> (Measured, Measured) {
     let run = |room| of.clone().chosen(NODES, room).run(seeds);
     let (ours, told) = (run(Room::Found), run(Room::Told));
     for (who, measured) in [("chosen", &ours), ("told", &told)] {
@@ -84,8 +84,7 @@ fn claim_chosen(
          or the size of the cache"
     );
     claim_as_good(report, figure, &claim, fixed, &ours);
-    claim_found(report, figure, name, &ours, &told);
-    ours
+    (ours, told)
 }
 
 /// The response time of transactions, if there are any.
@@ -149,7 +148,11 @@ pub(crate) fn run_8(seeds: Seeds) -> Report {
             best(&points) == paper,
         );
         let setting = scans(rate, 1);
-        claim_chosen(&mut report, ("8", name), (&points, &setting), seeds);
+        let (ours, told) = claim_chosen(&mut report, ("8", name), (&points, &setting), seeds);
+        // At lower rates the room is never met.
+        if rate == 1_500 {
+            claim_found(&mut report, ("8", name), &ours, &told);
+        }
         curves.push((name, points));
     }
     let [(_, alone), (_, middle), (_, busy)] = curves.as_slice() else {
@@ -232,7 +235,8 @@ fn changing(report: &mut Report, seeds: Seeds) {
     let points: Vec<Measured> = DEGREES.iter().map(|&p| load(p).run(seeds)).collect();
     rows(report, "changing", &points);
     let name = ("8", "changing");
-    let ours = claim_chosen(report, name, (&points, &load(1)), seeds);
+    let (ours, told) = claim_chosen(report, name, (&points, &load(1)), seeds);
+    claim_found(report, name, &ours, &told);
     report.figure_claim(
         "8",
         "a load of 0.2 and 2.2 QPS in turns: the controller is better than every fixed P",
