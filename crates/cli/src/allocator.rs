@@ -61,6 +61,18 @@ pub(crate) fn limited_to(bytes: u64) {
     }
 }
 
+/// Returns all free pages to the system now.
+pub(crate) fn purge() {
+    for arena in 0..arenas() {
+        if let Ok(name) = CString::new(format!("arena.{arena}.purge")) {
+            // SAFETY: the name ends with a zero, and nothing is read or written.
+            unsafe {
+                tikv_jemalloc_sys::mallctl(name.as_ptr(), null_mut(), null_mut(), null_mut(), 0);
+            }
+        }
+    }
+}
+
 /// The number of arenas; 0 if the allocator does not say.
 fn arenas() -> u32 {
     let (mut number, mut length) = (0_u32, size_of::<u32>());

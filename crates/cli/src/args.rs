@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
@@ -12,6 +13,7 @@ use coscan_rewrite::PAGE_ROWS_MAX;
 
 use crate::allocator;
 use crate::failure::Failure;
+use crate::reclaim::{self, Standing};
 
 /// A table, as `NAME=PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -130,6 +132,13 @@ impl Settings {
         engine.memory().on_limit(|bytes| {
             allocator::limited_to(bytes);
             true
+        });
+        let memory = Arc::downgrade(engine.memory());
+        reclaim::keep_small(move || {
+            memory.upgrade().map(|memory| Standing {
+                limit: memory.limit(),
+                exceeds: memory.excess_bytes() > 0,
+            })
         });
         Ok(engine)
     }

@@ -14,6 +14,7 @@ mod failure;
 mod log_lines;
 mod output;
 mod progress;
+mod reclaim;
 
 use std::process::ExitCode;
 use std::time::Duration;
