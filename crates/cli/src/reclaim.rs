@@ -2,11 +2,11 @@
 //!
 //! Idea: the kernel counts every page of code that was ever needed as the process's, with its
 //! neighbours: 100 MB after half a minute of all kinds of statements. It takes them back where
-//! memory is short on the machine, and not where it is short under our own limit. So this
-//! thread gives the code back when the process nears what it may take, and what the allocator has
-//! free when it takes more, before buffered chunks have to make way for them. What is needed again comes from the
-//! kernel's page cache, some microseconds a page. With 24 clients in 150 MiB the process stays as
-//! small as if buffered chunks made way, and answers as much as without a bound (1.6 times).
+//! memory is short on the machine, and not where it is short under our own limit. So this thread
+//! gives the code back when the process nears what it may take, and what the allocator has free
+//! when it takes more, before buffered chunks have to make way for them. What is needed again comes
+//! from the kernel's page cache, some microseconds a page. With 24 clients in 150 MiB the process
+//! answers as much as without a bound, 1.6 times what it does where buffered chunks make way.
 //! Not here: what the process may take (`coscan-storage`'s `memory/process.rs`).
 //! Bounds: four times a second.
 //!

@@ -25,7 +25,7 @@ impl Experiment {
 
     /// Runs it over this many seeds, at least one, and counts for each claim in how many of `fresh`
     /// further runs it holds, each over `each` seeds that no other run has. They begin at
-    /// [`FRESH_FROM`], far from those with which checks were made.
+    /// seed 1,000, far from those with which checks were made.
     #[must_use]
     pub fn run_again(&self, seeds: u64, fresh: u64, each: u64) -> Report {
         let mut report = self.run(seeds);
