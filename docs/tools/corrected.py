@@ -6,7 +6,7 @@ Not here: the changes of the code with which claims fail (engine_claims.py, docs
 
 CORRECTED-1: an entry has the known keys, and each beginning is that of a claim of its result, or of a
 recorded run of `coscan bench`, unless the entry says that none has it: a beginning with a mistake
-in it would count nothing, and nobody would see it.
+in it would count nothing, and that would go unnoticed.
 """
 
 import tomllib

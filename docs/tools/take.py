@@ -22,6 +22,8 @@ import subprocess
 import sys
 from decimal import Decimal
 
+import mutate_study
+import mutations
 import pages
 
 ENGINES = {"coscan": "Coscan", "duckdb": "DuckDB 2.0", "datafusion": "DataFusion 55"}
@@ -64,6 +66,8 @@ def main(arguments):
         sys.exit(f"docs/tools/take.py: {wrong}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(pages.pretty(taken), encoding="utf-8")
+    # The program that measured may be older than what was seen to fail.
+    mutate_study.take_over(pages.DOCS, mutate_study.read_seen(mutations.ROOT))
     print(f"{path}: do its notes hold for these figures, and did anything run beside them?")
     return pages.main([])
 
