@@ -13,7 +13,7 @@ use coscan_rewrite::PAGE_ROWS_MAX;
 
 use crate::allocator;
 use crate::failure::Failure;
-use crate::reclaim::{self, Standing};
+use crate::reclaim::{self, Bound};
 
 /// A table, as `NAME=PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,9 +135,9 @@ impl Settings {
         });
         let memory = Arc::downgrade(engine.memory());
         reclaim::keep_small(move || {
-            memory.upgrade().map(|memory| Standing {
-                limit: memory.limit(),
-                exceeds: memory.excess_bytes() > 0,
+            memory.upgrade().map(|memory| Bound {
+                is_near: memory.is_near_bound(),
+                is_exceeded: memory.excess_bytes() > 0,
             })
         });
         Ok(engine)

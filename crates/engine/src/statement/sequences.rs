@@ -50,7 +50,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// The first of `count` numbers that nobody else gets (SQ1).
+    /// Takes `count` numbers, which are given to no other statement (SQ1), and returns the first.
     ///
     /// # Errors
     /// 2200H if there are not so many left.

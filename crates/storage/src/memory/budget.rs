@@ -334,6 +334,12 @@ impl MemoryBudget {
         self.unaccounted.load(Ordering::Relaxed)
     }
 
+    /// Whether the process takes nearly what it may, or more.
+    #[must_use]
+    pub fn is_near_bound(&self) -> bool {
+        self.process.is_near()
+    }
+
     /// Reports what the process takes, and the time, to the core, and carries out what follows.
     fn tick(&self) {
         let measured = self.process.measure(self.limit());

@@ -30,6 +30,9 @@ const SURGE: u64 = 16;
 /// The least such room of a process that only runs queries: in 150 MiB beside 24 clients its memory
 /// rose and fell by 30 MB within a second.
 const SURGE_BYTES_MIN: u64 = 32 << 20;
+/// A process is near its bound if its anonymous memory may grow by so little: by somewhat more than
+/// it rises in a second.
+const NEAR_BYTES: u64 = 40 << 20;
 
 /// The memory that the kernel counts, and its bounds.
 #[derive(Debug, Default)]
@@ -38,6 +41,8 @@ pub(super) struct Process {
     bounds: OnceLock<Bounds>,
     /// Whether the process only runs queries.
     alone: AtomicBool,
+    /// Whether it was near its bound, or beyond it, at the last measurement.
+    near: AtomicBool,
 }
 
 /// How much more than a limit a process may take, in bytes: of the limit, and of what there is.
@@ -81,13 +86,20 @@ impl Process {
         Some(most.saturating_sub(code + surge).min(bounds.available))
     }
 
+    /// Whether the process was near its bound, or beyond it, at the last measurement.
+    pub(super) fn is_near(&self) -> bool {
+        self.near.load(Ordering::Relaxed)
+    }
+
     /// What the process takes, less what it may take beside `limit`; `None` if that cannot be
     /// measured.
     pub(super) fn measure(&self, limit: u64) -> Option<u64> {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let [anonymous, code] = ["RssAnon:", "RssFile:"].map(|name| bytes_of(&status, name));
-        let target = self.target(limit, code?)?;
-        Some((anonymous? + limit).saturating_sub(target))
+        let (anonymous, target) = (anonymous?, self.target(limit, code?)?);
+        self.near
+            .store(anonymous + NEAR_BYTES > target, Ordering::Relaxed);
+        Some((anonymous + limit).saturating_sub(target))
     }
 }
 

@@ -10,8 +10,8 @@
 //! was saved. Otherwise a future that is dropped in between would lose the saved settings, and the
 //! next block would save what is yet to be restored.
 //! TB5: a block holds no session: a session may hold its block, and would never be dropped.
-//! TB7: no statement of a block changes anything after what the block changed is undone. Tasks that
-//! nobody waits for would otherwise change tables outside of any transaction.
+//! TB7: no statement of a block changes anything after what the block changed is undone. A task
+//! whose stream was dropped would otherwise change tables outside of any transaction.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};

@@ -26,7 +26,7 @@ pub(super) struct Ended {
     board: Arc<Board>,
     /// The block's, if the query belongs to one.
     has_failed: Option<Arc<AtomicBool>>,
-    /// Whether nobody has the query yet.
+    /// Whether the query is still being started: no caller has it.
     is_pending: AtomicBool,
 }
 
